@@ -20,7 +20,7 @@ class Archive(WithProject):
             packed.extractall(self.project, filter="data")
         return self.project / f"tautwire-{VERSION}-{platform.machine}-linux"
 
-    def test_it_has_all_that_belongs_beside_the_binary(self) -> None:
+    def test_the_archive_has_all_files_for_the_binary(self) -> None:
         folder = self.unpacked(binary.host())
         names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
         wanted = {
@@ -30,11 +30,11 @@ class Archive(WithProject):
         }
         self.assertEqual(wanted - names, set())
 
-    def test_the_binary_serves_where_nothing_else_is(self) -> None:
+    def test_the_binary_runs_without_other_files(self) -> None:
         self.assert_serves([self.unpacked(binary.host()) / "tautwire"])
 
     @slow
-    def test_the_binary_of_the_other_kind_of_machine_serves_under_emulation(self) -> None:
+    def test_the_binary_of_the_other_architecture_runs_under_emulation(self) -> None:
         for platform in binary.ALL:
             if not platform.is_host:
                 emulator = shutil.which(f"qemu-{platform.machine}")
@@ -58,10 +58,10 @@ class Archive(WithProject):
                 broker.terminate()
 
     @slow
-    def test_it_is_built_the_same_twice(self) -> None:
+    def test_the_build_is_reproducible(self) -> None:
         self.assert_same_again("archive", archive.build)
 
-    def test_the_formula_names_each_archive_by_its_sum(self) -> None:
+    def test_the_formula_has_the_checksum_of_each_archive(self) -> None:
         formula = only("homebrew/tautwire.rb").read_text()
         for name, digest in digests(common.DIST / "archive").items():
             if name.endswith(".tar.gz"):

@@ -33,7 +33,7 @@ class C(WithProject):
             host, _, port = address.removeprefix("mqtt://").partition(":")
             self.assertEqual(self.run_in(program, host, port), SAID)
 
-    def test_it_is_installed_for_pkg_config_and_for_cmake(self) -> None:
+    def test_it_installs_for_pkg_config_and_cmake(self) -> None:
         """Runs the library's own test, which is in the archive."""
         said = self.run_in("make", "-C", self.unpacked(), "test-install")
         if os.environ.get("TAUTWIRE_REQUIRED"):
@@ -48,7 +48,7 @@ class C(WithProject):
         self.run_in("cmake", "--build", "build")
         self.assert_runs(self.project / "build/uses")
 
-    def test_two_files_are_dropped_in(self) -> None:
+    def test_two_files_are_sufficient(self) -> None:
         with zipfile.ZipFile(only("c/*.zip")) as archive:
             archive.extractall(self.project)
         folder = self.project / f"tautwire-c-amalgamation-{VERSION}"
@@ -58,7 +58,7 @@ class C(WithProject):
         self.run_in("cc", *STRICT, "main.c", folder / "tautwire.c", f"-I{folder}", "-o", "uses")
         self.assert_runs(self.project / "uses")
 
-    def test_zephyr_finds_what_the_module_names(self) -> None:
+    def test_zephyr_finds_the_files_of_the_module(self) -> None:
         module = self.unpacked()
         description = (module / "zephyr/module.yml").read_text()
         self.assertIn("cmake: zephyr\n", description)
@@ -73,7 +73,7 @@ class C(WithProject):
         self.assertEqual(set(re.findall(r"^config TAUTWIRE_(\w+)$", (module / "zephyr/Kconfig").read_text(), re.M)), options)
         self.assertEqual(set(re.findall(r"CONFIG_TAUTWIRE_(\w+)", (module / "zephyr/CMakeLists.txt").read_text())), options)
 
-    def test_esp_idf_finds_what_the_component_names(self) -> None:
+    def test_esp_idf_finds_the_files_of_the_component(self) -> None:
         self.build_by("esp-idf", f"-DCOMPONENT={self.unpacked()}")
 
     def build_by(self, consumer: str, *options: str) -> None:
@@ -82,7 +82,7 @@ class C(WithProject):
         self.run_in("cmake", "--build", "build")
 
     @slow
-    def test_the_tools_of_esp_idf_pack_it(self) -> None:
+    def test_esp_idf_tools_can_pack_it(self) -> None:
         component = self.unpacked()
         compote = TARGET / "packaging-venv/bin/compote"
         settings = {"IDF_COMPONENT_CHECK_NEW_VERSION": "0", "IDF_TOOLS_PATH": str(self.project / "tools")}
@@ -93,7 +93,7 @@ class C(WithProject):
         self.assertTrue({"idf_component.yml", "CMakeLists.txt", "LICENSE-MIT", "src/tautwire.c"} <= names, names)
 
     @slow
-    def test_kconfig_is_understood(self) -> None:
+    def test_kconfig_is_valid(self) -> None:
         script = """if True:
             import sys, kconfiglib
             config = kconfiglib.Kconfig(sys.argv[1])
@@ -105,7 +105,7 @@ class C(WithProject):
         self.assertIn("'TAUTWIRE_LINK': 'y'", said)
         self.assertIn("'TAUTWIRE_SCRAM': '0'", said)
 
-    def test_the_same_bytes_come_out_again(self) -> None:
+    def test_the_build_is_reproducible(self) -> None:
         self.assert_same_again("c", c_library.build)
 
 

@@ -24,16 +24,16 @@ def config(name: str) -> str:
 
 
 class Compose(WithProject):
-    def test_the_broker_takes_its_configuration(self) -> None:
+    def test_the_broker_accepts_its_configuration(self) -> None:
         (self.project / "tautwire.toml").write_text(config("broker"))
         self.run_in(BROKER, "config", "check", "--config", "tautwire.toml")
 
     @unittest.skipUnless(NATS_SERVER, "TAUTWIRE_NATS_SERVER names no nats-server; `make test-packages` sets it")
-    def test_the_servers_take_theirs(self) -> None:
+    def test_the_servers_accept_their_configuration(self) -> None:
         (self.project / "nats.conf").write_text(config("nats").replace("$HOSTNAME", "one"))
         self.run_in(NATS_SERVER, "-t", "-c", "nats.conf")
 
-    def test_all_names_are_those_of_services(self) -> None:
+    def test_all_host_names_are_services(self) -> None:
         text = COMPOSE.read_text()
         for number in (1, 2, 3):
             for name in (f"nats-{number}", f"broker-{number}"):

@@ -39,7 +39,7 @@ class Crates(WithProject):
         with broker() as address:
             self.assertEqual(self.run_in("cargo", "run", "--quiet", "--offline", "--", address, **BUILT), SAID)
 
-    def test_all_of_ours_come_from_what_was_packaged(self) -> None:
+    def test_all_tautwire_crates_come_from_the_package(self) -> None:
         command = ["cargo", "metadata", "--format-version", "1", "--offline", "--features", "all"]
         packages = json.loads(self.run_in(*command))["packages"]
         ours = {package["name"]: package for package in packages if package["name"].startswith("tautwire-")}
@@ -58,7 +58,7 @@ class Crates(WithProject):
             command = ["cargo", "run", "--quiet", "--offline", "--features", "all", "--", address]
             self.assertEqual(self.run_in(*command, **BUILT), SAID)
 
-    def test_the_same_bytes_come_out_again(self) -> None:
+    def test_the_build_is_reproducible(self) -> None:
         self.assert_same_again("crates", crates.build)
 
 

@@ -20,7 +20,7 @@ def ours() -> Path:
 
 
 class Package(WithProject):
-    def test_lintian_finds_nothing(self) -> None:
+    def test_lintian_reports_nothing(self) -> None:
         if shutil.which("lintian") is None:
             self.assertIsNone(os.environ.get("TAUTWIRE_REQUIRED"), "lintian is missing (Debian: sudo apt-get install lintian)")
             self.skipTest("no lintian")
@@ -28,7 +28,7 @@ class Package(WithProject):
         said = self.run_in("lintian", "--tag-display-limit", "0", "--fail-on", "error,warning", "--suppress-tags", "initial-upload-closes-no-bugs", ours())
         self.assertEqual(said, "")
 
-    def test_the_unit_is_that_of_the_repository_for_a_user_that_is_there(self) -> None:
+    def test_the_unit_matches_the_repository_and_its_user_exists(self) -> None:
         unit = debian.unit()
         self.assertIn("ExecStart=/usr/bin/tautwire serve --config /etc/tautwire/tautwire.toml\n", unit)
         self.assertIn("User=tautwire\n", unit)
@@ -67,7 +67,7 @@ class Installed(WithProject):
             debian.package(self.project, binary.host(), "99.0-1", beside)
         return next(self.project.glob("*.deb"))
 
-    def test_it_is_installed_upgraded_removed_and_purged(self) -> None:
+    def test_it_installs_upgrades_removes_and_purges(self) -> None:
         self.install(ours())
         self.assertRegex(self.within("getent", "passwd", "tautwire"), "^tautwire:.*:/var/lib/tautwire:/usr/sbin/nologin")
         self.assertEqual(self.within("stat", "--format", "%U %a", "/var/lib/tautwire"), "tautwire 700\n")

@@ -10,7 +10,7 @@ MODULE = go_module.MODULE
 
 
 class Go(WithProject):
-    def test_an_empty_project_gets_it_by_its_version(self) -> None:
+    def test_an_empty_project_gets_it_by_version(self) -> None:
         self.consumer("go")
         version = f"v{versions.read()['go']}"
         settings = {
@@ -32,7 +32,7 @@ class Go(WithProject):
             self.assertTrue((installed / name).is_file(), name)
         self.assertFalse((installed / "bench").exists(), "the module of the benchmarks is a module of its own")
 
-    def test_the_same_bytes_come_out_again(self) -> None:
+    def test_the_build_is_reproducible(self) -> None:
         self.assert_same_again("go", go_module.build)
 
 

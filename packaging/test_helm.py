@@ -30,27 +30,27 @@ class Chart(WithProject):
     def template(self, *values: str) -> str:
         return self.run_in(HELM, "template", "one", only("helm/*.tgz"), "--kube-version", "1.30.0", *values)
 
-    def test_it_is_linted(self) -> None:
+    def test_the_chart_passes_lint(self) -> None:
         self.run_in(HELM, "lint", "--strict", common.ROOT / "packaging/helm/tautwire", "--set", "anonymous=true")
         self.run_in(HELM, "lint", "--strict", common.ROOT / "packaging/helm/tautwire", *WITH_TLS)
         self.run_in(HELM, "lint", "--strict", common.ROOT / "packaging/helm/tautwire", *IN_CLUSTER)
 
-    def test_nobody_is_let_in_by_accident(self) -> None:
+    def test_clients_are_refused_by_default(self) -> None:
         with self.assertRaisesRegex(common.Failure, "nobody could connect"):
             self.template()
 
-    def test_wrong_values_are_refused(self) -> None:
+    def test_invalid_values_are_refused(self) -> None:
         for wrong in ["service.mqtt=none", "podDisruptionBudget.maxUnavailable=2", "image.pullPolicy=Sometimes"]:
             with self.assertRaisesRegex(common.Failure, "schema"):
                 self.template("--set", f"anonymous=true,{wrong}")
 
-    def test_without_tls_it_serves_in_the_clear_and_probes_the_port(self) -> None:
+    def test_without_tls_it_serves_plain_mqtt_and_probes_the_port(self) -> None:
         made = self.template("--set", "anonymous=true")
         for part in ["kind: StatefulSet", "kind: PodDisruptionBudget", "kind: NetworkPolicy", "containerPort: 1883", "tcpSocket:", "replicas: 1"]:
             self.assertIn(part, made)
         self.assertNotIn("8883", made)
 
-    def test_with_tls_certificates_come_from_the_secret_and_are_read_again(self) -> None:
+    def test_with_tls_certificates_come_from_the_secret_and_are_reloaded(self) -> None:
         made = self.template(*WITH_TLS)
         for part in ["secretName: web", "file_watch_interval_s = 10", "path: /health/ready", "path: /health/live", "containerPort: 8883"]:
             self.assertIn(part, made)
@@ -58,7 +58,7 @@ class Chart(WithProject):
         self.assertNotIn("subPath", made)
         self.assertNotIn("containerPort: 1883", made)
 
-    def test_several_brokers_have_the_cluster_and_names_of_their_own(self) -> None:
+    def test_several_brokers_have_a_cluster_and_unique_names(self) -> None:
         made = self.template(*IN_CLUSTER, "--set", "cluster.credentialsSecret=nats", "--set", "cluster.server_reference=$(POD_NAME).example.org:1883")
         for part in ["replicas: 3", "fieldPath: metadata.name", 'servers = ["nats://nats:4222"]', '"cluster.server_reference=$(POD_NAME).example.org:1883"', "secretName: nats", "nats/nats.creds"]:
             self.assertIn(part, made)
@@ -66,7 +66,7 @@ class Chart(WithProject):
         for part in ["[cluster]", "cluster.server_reference", "POD_NAME", "nats"]:
             self.assertNotIn(part, alone)
 
-    def test_the_broker_takes_the_configuration(self) -> None:
+    def test_the_broker_accepts_the_configuration(self) -> None:
         for values in (
             ["--set", "anonymous=true"],
             ["--set", "anonymous=true", "--set", "service.websocket=0", "--set", "watchFilesSeconds=0"],
@@ -75,7 +75,7 @@ class Chart(WithProject):
             self.write_configuration(*values)
             self.run_in(BROKER, "config", "check", "--config", "tautwire.toml")
 
-    def test_keys_of_the_values_hold_and_the_broker_starts_with_them(self) -> None:
+    def test_configuration_values_apply_and_the_broker_starts(self) -> None:
         (self.project / "values.yaml").write_text(VALUES)
         (self.project / "token").write_text("0123456789abcdef0123456789abcdef\n")
         with_users = ["--set", "users.secret=people,tls.secret=web,admin.tokenSecret=token,acl.configMap=rules"]
@@ -96,7 +96,7 @@ class Chart(WithProject):
             said = broker.stderr.read()
         self.assertTrue(line.startswith("listening on mqtt://127.0.0.1:"), f"it did not start: {line}{said}")
 
-    def test_metrics_are_found_by_prometheus(self) -> None:
+    def test_prometheus_discovers_the_metrics(self) -> None:
         values = ["--set", "anonymous=true", "--set", "serviceMonitor.enabled=true,serviceMonitor.interval=15s"]
         with self.assertRaisesRegex(common.Failure, "needs admin.tokenSecret"):
             self.template(*values)

@@ -67,15 +67,15 @@ class Monitoring(WithProject):
                 return line.removeprefix("listening on http://").strip()
         raise AssertionError("the broker did not start")
 
-    def test_alerts_come_when_they_should_and_only_then(self) -> None:
+    def test_alerts_fire_exactly_when_expected(self) -> None:
         self.run_in("promtool", "check", "rules", MONITORING / "alerts.yml")
         self.run_in("promtool", "test", "rules", MONITORING / "alerts.test.yml")
 
-    def test_each_panel_has_a_number_of_its_own(self) -> None:
+    def test_each_panel_has_a_unique_id(self) -> None:
         numbers = [panel["id"] for panel in DASHBOARD["panels"]]
         self.assertEqual(len(numbers), len(set(numbers)))
 
-    def test_a_prometheus_reads_the_broker_and_answers_every_query(self) -> None:
+    def test_prometheus_scrapes_the_broker_and_answers_every_query(self) -> None:
         address = self.broker()
         request = urllib.request.Request(f"http://{address}/metrics", headers={"Authorization": f"Bearer {TOKEN}"})
         with urllib.request.urlopen(request) as answer:

@@ -23,7 +23,7 @@ class Npm(WithProject):
             self.assertEqual(self.run_in("node", "uses.mjs", address), SAID)
             self.assertEqual(self.run_in("node", "uses.cjs", address), SAID)
 
-    def test_each_package_has_what_its_readers_look_for(self) -> None:
+    def test_each_package_has_its_metadata_and_documents(self) -> None:
         self.install("module")
         for folder in sorted((self.project / "node_modules/@tautwire").iterdir()):
             with self.subTest(folder.name):
@@ -36,11 +36,11 @@ class Npm(WithProject):
                     source_map = json.loads(script.with_suffix(".js.map").read_text())
                     self.assertTrue(all(source_map["sourcesContent"]), script)
 
-    def test_types_hold_for_the_oldest_and_the_newest_typescript(self) -> None:
+    def test_types_compile_with_the_oldest_and_newest_typescript(self) -> None:
         self.compile_all({"module": [("oldest", "node16"), ("newest", "node16"), ("newest", "bundler")]})
 
     @slow
-    def test_types_hold_for_all_ways_to_resolve_them(self) -> None:
+    def test_types_compile_with_all_module_resolutions(self) -> None:
         # The newest version no longer supports node10.
         common_js = [("oldest", "node16"), ("oldest", "node10"), ("newest", "node16")]
         self.compile_all({"module": [("oldest", "bundler")], "commonjs": common_js})
@@ -63,14 +63,14 @@ class Npm(WithProject):
         (self.project / "tsconfig.json").write_text(json.dumps({"compilerOptions": options, "files": ["types.ts"]}))
         self.run_in("node", TOOLS / f"typescript-{age}/bin/tsc", "-p", ".")
 
-    def test_attw_and_publint_find_nothing(self) -> None:
+    def test_attw_and_publint_report_nothing(self) -> None:
         for tarball in sorted((DIST / "npm").glob("*.tgz")):
             with self.subTest(tarball.name):
                 self.run_in("node", TOOLS / ".bin/attw", tarball, "--no-emoji")
                 self.run_in("node", TOOLS / ".bin/publint", "--strict", tarball)
 
     @slow
-    def test_the_same_bytes_come_out_again(self) -> None:
+    def test_the_build_is_reproducible(self) -> None:
         self.assert_same_again("npm", npm.build)
 
 

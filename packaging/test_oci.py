@@ -48,7 +48,7 @@ class Image(WithProject):
         found = [each for each in self.index["manifests"] if each["platform"]["architecture"] == platform.architecture]
         return json.loads(self.blob(found[0]))
 
-    def test_every_blob_is_what_it_is_called_and_the_image_is_small(self) -> None:
+    def test_every_blob_matches_its_digest_and_the_image_is_small(self) -> None:
         self.assertEqual(json.loads((self.project / "image/oci-layout").read_text()), {"imageLayoutVersion": "1.0.0"})
         for platform in binary.platforms():
             manifest = self.manifest(platform)
@@ -58,14 +58,14 @@ class Image(WithProject):
             self.assertLessEqual(sum(layer["size"] for layer in manifest["layers"]), MOST_BYTES)
             self.assertEqual(config["config"]["User"], f"{oci.UID}:{oci.UID}")
 
-    def test_it_has_the_authorities_of_mozilla(self) -> None:
+    def test_the_image_has_the_authorities_of_mozilla(self) -> None:
         manifest = self.manifest(binary.host())
         with tarfile.open(fileobj=io.BytesIO(gzip.decompress(self.blob(manifest["layers"][0])))) as tree:
             bundle = tree.extractfile(oci.AUTHORITIES)
             assert bundle is not None
             self.assertGreater(bundle.read().count(b"-----BEGIN CERTIFICATE-----"), 100)
 
-    def test_a_container_of_it_serves(self) -> None:
+    def test_a_container_serves_clients(self) -> None:
         """Runs as its own user, with a read-only root and a separate network."""
         command = ["serve", "--listen", "0.0.0.0:1883", "--set", "auth.anonymous=true", "--set", "data.path=/var/lib/tautwire"]
         with self.container(command) as (within, lines, _):
@@ -103,7 +103,7 @@ class Image(WithProject):
             to = ["--url", "mqtts://127.0.0.1:8883", "--dangerously-accept-any-certificate"]
             self.run_in(*within, "pub", *to, "-u", "ann", "--password-file", "/var/lib/tautwire/password", "-q", "1", "t", "x")
 
-    def test_where_no_client_can_connect_it_says_so(self) -> None:
+    def test_a_configuration_that_accepts_no_client_is_reported(self) -> None:
         manifest = self.manifest(binary.host())
         command = json.loads(self.blob(manifest["config"]))["config"]["Cmd"]
         with self.container(command) as (_, lines, said):

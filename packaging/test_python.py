@@ -30,7 +30,7 @@ class Python(WithProject):
         self.assertEqual(self.run_in(python, "-c", says), f"{package.name.split('-')[1]} None\n")
 
     @slow
-    def test_twine_takes_both(self) -> None:
+    def test_twine_accepts_both_distributions(self) -> None:
         twine = TARGET / "packaging-venv/bin/twine"
         said = self.run_in(twine, "check", "--strict", only("python/*.whl"), only("python/*.tar.gz"))
         self.assertEqual(said.count("PASSED"), 2, said)
@@ -41,7 +41,7 @@ class Python(WithProject):
         self.assert_runs(self.install(only("python/*.tar.gz")))
 
     @slow
-    def test_the_same_bytes_come_out_again(self) -> None:
+    def test_the_build_is_reproducible(self) -> None:
         self.assert_same_again("python", wheel.build)
 
 

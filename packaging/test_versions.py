@@ -36,10 +36,10 @@ class Versions(unittest.TestCase):
         for finding, part in zip(found, wanted, strict=True):
             self.assertIn(part, finding)
 
-    def test_the_repository_agrees(self) -> None:
+    def test_the_repository_is_consistent(self) -> None:
         self.assert_found()
 
-    def test_a_version_that_differs_is_found_in_each_place(self) -> None:
+    def test_a_different_version_is_found_in_each_place(self) -> None:
         for place in set(versions.places(versions.read())):
             with self.subTest(place.path, pattern=place.pattern):
                 path = self.root / place.path
@@ -48,7 +48,7 @@ class Versions(unittest.TestCase):
                 self.assert_found(f"{place.path}: 99")
                 path.write_text(before)
 
-    def test_a_version_that_is_written_is_found_everywhere(self) -> None:
+    def test_a_written_version_is_found_everywhere(self) -> None:
         name = "packaging/versions.toml"
         (self.root / name).write_text((self.root / name).read_text().replace("0.1.0", "1.20.3"))
         versions.write(self.root)
@@ -61,7 +61,7 @@ class Versions(unittest.TestCase):
         self.replace("clients/go/CHANGELOG.md", "## Unreleased", "## 0.0.9")
         self.assert_found("clients/go/CHANGELOG.md")
 
-    def test_a_changelog_that_does_not_name_its_version_is_found_before_a_release(self) -> None:
+    def test_a_changelog_without_its_version_is_found_before_a_release(self) -> None:
         before = len(list(versions.unreleased(self.root)))
         self.replace("clients/go/CHANGELOG.md", "## Unreleased", f"## {versions.read()['go']}")
         self.assert_found()
@@ -73,7 +73,7 @@ class Versions(unittest.TestCase):
 
 
 class Sums(unittest.TestCase):
-    def test_they_are_those_of_all_files(self) -> None:
+    def test_the_places_cover_all_files(self) -> None:
         subprocess.run(["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"], cwd=DIST, check=True)
         named = {line.split("  ", 1)[1] for line in (DIST / "SHA256SUMS").read_text().splitlines()}
         there = {path.relative_to(DIST).as_posix() for path in DIST.rglob("*") if path.is_file()}

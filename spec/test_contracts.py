@@ -8,7 +8,7 @@ FOLDER = Path(__file__).resolve().parent / "vectors" / "contracts"
 
 
 class ContractVectors(unittest.TestCase):
-    def test_the_file_is_what_the_generator_writes(self):
+    def test_the_file_matches_the_generator(self):
         # Other vectors have a generator with the same module name.
         before = sys.modules.pop("generate", None), sys.modules.pop("cases", None)
         sys.path.insert(0, str(FOLDER))

@@ -25,7 +25,7 @@ class Errors(unittest.TestCase):
 
 
 class File(Errors):
-    def test_a_code_is_in_one_section(self):
+    def test_each_code_is_in_one_section(self):
         times = Counter(code.name for code in self.codes)
         # The client's text is more specific.
         self.assertEqual(["packet_too_large"], [name for name, count in times.items() if count > 1])
@@ -45,7 +45,7 @@ class File(Errors):
                 if code.fault == "too_large":
                     self.assertEqual(0x95, code.reason)
 
-    def test_what_is_wrong_is_refused_by_name(self):
+    def test_invalid_entries_are_refused_by_name(self):
         for text, said in (
             ('[codecs.x]\ntext = "a: b"', "'codecs' is no section"),
             ('[client.x]\ntext = "a: b"\nfault = "use"', "'fault' is no key of client.x"),
@@ -62,7 +62,7 @@ class File(Errors):
 
 
 class Tables(Errors):
-    def test_a_code_of_some_languages_is_in_their_tables_alone(self):
+    def test_language_specific_codes_are_only_in_their_tables(self):
         for code in self.codes:
             if code.section == "client" and code.only:
                 for name in ("clients/go/client/errors_text.go", "clients/rust/src/error/texts.rs", "clients/python/tautwire/_texts.py",
@@ -72,12 +72,12 @@ class Tables(Errors):
                         table = generate.FILES[name](self.codes)
                         self.assertEqual(code.is_in(language), re.search(rf'^\s*\(?"?{code.name}\b', table, re.M) is not None)
 
-    def test_none_is_stale(self):
+    def test_no_code_is_stale(self):
         self.assertEqual([], [str(path.relative_to(ROOT)) for path in generate.stale()], "run `make errors`")
 
 
 class CNames(Errors):
-    def test_errors_of_the_codec_and_of_scram_are_named_by_their_codes(self):
+    def test_errors_of_codec_and_scram_use_their_codes(self):
         source = (ROOT / "clients/c/src/names.c").read_text()
         literals = re.search(r"ERROR_NAMES\[\] =(.*?);", source, re.S)[1]
         named = "".join(re.findall(r'"([^"]*)"', literals)).split("\\0")
@@ -89,19 +89,19 @@ class CNames(Errors):
 
 
 class Vectors(Errors):
-    def test_topics_are_refused_with_codes_of_the_file(self):
+    def test_topics_are_refused_with_documented_codes(self):
         ours = {code.name for code in self.codes if "topic" in code.used}
         for file in ("names", "filters"):
             for vector in json.loads((SPEC / f"vectors/topics/{file}.json").read_text())["vectors"]:
                 with self.subTest(vector["id"]):
                     self.assertIn(vector["cause"], ours | {None})
 
-    def test_exchanges_of_scram_fail_with_codes_of_the_file(self):
+    def test_scram_exchanges_fail_with_documented_codes(self):
         for vector in json.loads((SPEC / "vectors/scram/cases.json").read_text())["vectors"]:
             with self.subTest(vector["id"]):
                 self.assertIn(vector["result"], self.names["scram"] | {"valid"})
 
-    def test_invalid_packets_are_answered_with_reasons_of_the_file(self):
+    def test_invalid_packets_are_answered_with_documented_reasons(self):
         reasons = {(code.fault, code.reason) for code in self.codes if "decode" in code.used}
         for path in sorted((SPEC / "vectors/mqtt").glob("*.json")):
             for vector in json.loads(path.read_text())["vectors"]:

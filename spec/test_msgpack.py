@@ -59,16 +59,16 @@ def same(got, expected):
 
 
 class MsgpackVectors(unittest.TestCase):
-    def test_the_file_keeps_its_schema(self):
+    def test_the_file_matches_its_schema(self):
         jsonschema.validate(FILE, json.loads((VECTORS / "schema.json").read_text()))
 
-    def test_the_file_is_what_the_generator_writes(self):
+    def test_the_file_matches_the_generator(self):
         spec = importlib.util.spec_from_file_location("msgpack_vectors", VECTORS / "generate.py")
         generate = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(generate)
         self.assertEqual(generate.file_text(generate.collect()), (VECTORS / "cases.json").read_text())
 
-    def test_python_reads_every_valid_vector_as_its_value(self):
+    def test_python_decodes_every_valid_vector(self):
         for vector in FILE["vectors"]:
             if vector["result"] == "valid" and vector["id"] not in NOT_COMPARABLE:
                 with self.subTest(vector["id"]):
@@ -76,13 +76,13 @@ class MsgpackVectors(unittest.TestCase):
                     got = unpack(data(vector["hex"]))
                     self.assertTrue(same(got, expected), (got, expected))
 
-    def test_python_writes_the_bytes_that_an_encoder_must_write(self):
+    def test_python_encodes_the_required_bytes(self):
         for vector in FILE["vectors"]:
             if vector["result"] == "valid" and vector["encode"] and vector["id"] not in NOT_COMPARABLE:
                 with self.subTest(vector["id"]):
                     self.assertEqual(msgpack.packb(value(vector["value"])), data(vector["hex"]))
 
-    def test_python_refuses_what_the_vectors_refuse(self):
+    def test_python_refuses_invalid_vectors(self):
         for vector in FILE["vectors"]:
             if vector["result"] == "valid":
                 continue

@@ -22,20 +22,20 @@ PUBLISHED = {
 
 
 class ScramVectors(unittest.TestCase):
-    def test_the_file_keeps_its_schema(self):
+    def test_the_file_matches_its_schema(self):
         jsonschema.validate(FILE, json.loads((VECTORS / "schema.json").read_text()))
 
-    def test_every_vector_has_a_name_of_its_own(self):
+    def test_every_vector_has_a_unique_name(self):
         names = [vector["id"] for vector in FILE["vectors"]]
         self.assertEqual(len(names), len(set(names)))
 
-    def test_the_file_is_what_the_generator_writes(self):
+    def test_the_file_matches_the_generator(self):
         spec = importlib.util.spec_from_file_location("scram_vectors", VECTORS / "generate.py")
         generate = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(generate)
         self.assertEqual(generate.file_text(generate.collect()), (VECTORS / "cases.json").read_text())
 
-    def test_the_published_exchange_is_among_them(self):
+    def test_the_published_exchange_is_included(self):
         vector = next(vector for vector in FILE["vectors"] if vector["id"] == "rfc7677")
         self.assertEqual({name: vector[name] for name in PUBLISHED}, PUBLISHED)
 

@@ -96,7 +96,7 @@ class Ledger(unittest.TestCase):
     def setUpClass(cls):
         cls.ledgers = citations.read()
 
-    def test_the_ledgers_agree_with_their_schema(self):
+    def test_the_ledgers_match_their_schema(self):
         validator = jsonschema.Draft202012Validator(
             json.loads((SPEC / "statements/statements.schema.json").read_text())
         )
@@ -104,7 +104,7 @@ class Ledger(unittest.TestCase):
             first = next(validator.iter_errors(ledger), None)
             self.assertIsNone(first, f"{version}: {first and first.json_path}: {first and first.message}")
 
-    def test_every_statement_of_the_standards_is_there_in_order(self):
+    def test_every_statement_of_the_standards_is_listed_in_order(self):
         for version, ledger in self.ledgers.items():
             self.assertEqual(list(every_id(version)), [s["id"] for s in ledger["statements"]], version)
 
@@ -118,7 +118,7 @@ class Ledger(unittest.TestCase):
         ]
         self.assertEqual([], dangling)
 
-    def test_a_name_that_stands_for_nothing_is_found_out(self):
+    def test_an_unknown_test_name_is_detected(self):
         for test in (
             "broker/protocol/src/lib.rs::no_such_test",
             "no/such/file.rs::x",
@@ -128,7 +128,7 @@ class Ledger(unittest.TestCase):
         ):
             self.assertFalse(exists(test), test)
 
-    def test_every_statement_a_vector_names_lists_a_vector(self):
+    def test_every_statement_of_a_vector_lists_a_vector(self):
         cited = {(c.version, c.statement) for c in citations.from_vectors()}
         for version, ledger in self.ledgers.items():
             for s in ledger["statements"]:
@@ -137,7 +137,7 @@ class Ledger(unittest.TestCase):
                         any(test.startswith("spec/vectors#") for test in s["tests"]), f"{version} {s['id']}"
                     )
 
-    def test_the_files_are_written_one_statement_a_line(self):
+    def test_the_files_have_one_statement_per_line(self):
         for version, path in citations.LEDGERS.items():
             self.assertEqual(citations.render(self.ledgers[version]), path.read_text(), version)
 

@@ -84,7 +84,7 @@ class Vectors(unittest.TestCase):
 
 
 class Files(Vectors):
-    def test_every_file_agrees_with_its_schema(self):
+    def test_every_file_matches_its_schema(self):
         schemas = {path.name: json.loads(path.read_text()) for path in (VECTORS / "schema").glob("*.json")}
         registry = referencing.Registry().with_resources(
             (name, referencing.Resource.from_contents(schema)) for name, schema in schemas.items()
@@ -97,7 +97,7 @@ class Files(Vectors):
             first = next(validator.iter_errors(document), None)
             self.assertIsNone(first, f"{path}: {first and first.json_path}: {first and first.message[:300]}")
 
-    def test_the_schema_refuses_a_wrong_entry(self):
+    def test_the_schema_refuses_an_invalid_entry(self):
         schemas = {path.name: json.loads(path.read_text()) for path in (VECTORS / "schema").glob("*.json")}
         registry = referencing.Registry().with_resources(
             (name, referencing.Resource.from_contents(schema)) for name, schema in schemas.items()
@@ -114,7 +114,7 @@ class Files(Vectors):
             wrong = {**document, "vectors": [{**document["vectors"][0], **change}]}
             self.assertFalse(validator.is_valid(wrong), change)
 
-    def test_the_committed_files_are_what_the_cases_give(self):
+    def test_the_committed_files_match_the_cases(self):
         documents = generate.documents()
         on_disk = {
             p.relative_to(VECTORS).as_posix() for folder in ("mqtt", "topics") for p in (VECTORS / folder).iterdir()
@@ -125,11 +125,11 @@ class Files(Vectors):
                 (VECTORS / path).read_text() == text, f"{path} differs: run python spec/vectors/generate.py"
             )
 
-    def test_ids_are_unique_over_all_files(self):
+    def test_ids_are_unique_across_all_files(self):
         ids = Counter(v["id"] for document in {**self.mqtt, **self.topics}.values() for v in document["vectors"])
         self.assertEqual([], [id for id, count in ids.items() if count > 1])
 
-    def test_no_two_vectors_ask_the_same(self):
+    def test_no_two_vectors_are_equal(self):
         asked = Counter(
             (v["version"], read_bytes(v, "hex"), v.get("rest_hex"), v.get("max_packet_size")) for v in self.packets
         )
@@ -140,14 +140,14 @@ class Files(Vectors):
         ]
         self.assertEqual([], twice)
 
-    def test_flags_are_explained_and_used(self):
+    def test_flags_are_documented_and_used(self):
         for path, document in self.mqtt.items():
             used = {flag for v in document["vectors"] for flag in v["flags"]}
             self.assertEqual(used, set(document["notes"]), path)
 
 
 class Verdicts(Vectors):
-    def test_the_reference_decoder_gives_every_verdict(self):
+    def test_the_reference_decoder_agrees_with_every_result(self):
         for v in self.packets:
             with self.subTest(v["id"]):
                 data = read_bytes(v, "hex")
@@ -161,7 +161,7 @@ class Verdicts(Vectors):
                 self.assertEqual(packet, plain_packet(v["packet"]))
                 self.assertEqual(used, len(data))
 
-    def test_canonical_entries_encode_to_their_bytes_and_the_others_to_fewer_or_equal(self):
+    def test_canonical_entries_round_trip_and_others_are_not_shorter(self):
         for v in self.valid:
             with self.subTest(v["id"]):
                 data, written = read_bytes(v, "hex"), encoder.encode(plain_packet(v["packet"]), v["version"])
@@ -189,11 +189,11 @@ class Verdicts(Vectors):
 
 
 class Coverage(Vectors):
-    def test_there_are_enough(self):
+    def test_there_are_enough_vectors(self):
         self.assertGreaterEqual(len(self.packets), MIN_MQTT_VECTORS)
         self.assertGreaterEqual(sum(len(d["vectors"]) for d in self.topics.values()), MIN_TOPIC_VECTORS)
 
-    def test_every_packet_in_every_version_it_exists_in(self):
+    def test_every_packet_is_covered_in_each_of_its_versions(self):
         seen = {(v["packet"]["type"], v["version"]) for v in self.valid}
         wanted = {
             (kind, version)
@@ -203,7 +203,7 @@ class Coverage(Vectors):
         }
         self.assertEqual(set(), wanted - seen)
 
-    def test_every_packet_is_refused_in_some_way_in_both_versions(self):
+    def test_every_packet_is_refused_in_both_versions(self):
         refused = {
             (read_bytes(v, "hex")[:1], v["version"])
             for v in self.packets
@@ -213,7 +213,7 @@ class Coverage(Vectors):
             kinds = {reference.NAMES.get(first[0] >> 4) for first, of in refused if of == version and first}
             self.assertLessEqual(set(encoder.PACKET_TYPES) - {"auth"}, kinds, version)
 
-    def test_every_property_in_every_packet_allowed_and_refused(self):
+    def test_every_property_is_covered_in_every_packet(self):
         held = set()
         for v in self.valid:
             kind = v["packet"]["type"]
@@ -228,7 +228,7 @@ class Coverage(Vectors):
                 else:
                     self.assertIn(f"property-not-in-{owner}-{name.replace('_', '-')}", ids)
 
-    def test_every_single_property_is_refused_twice_and_cut(self):
+    def test_every_single_property_is_refused_twice_and_truncated(self):
         results = {v["id"]: v["result"] for v in self.packets}
         for name, row in encoder.PROPERTIES.items():
             dashed = name.replace("_", "-")
@@ -240,7 +240,7 @@ class Coverage(Vectors):
                     any(results.get(f"property-twice-{owner}-{dashed}") == "protocol_error" for owner in owners), name
                 )
 
-    def test_every_reason_code_of_every_packet(self):
+    def test_every_reason_code_of_every_packet_is_covered(self):
         for kind, reasons in encoder.REASONS.items():
             seen = set()
             for v in self.valid:
@@ -252,7 +252,7 @@ class Coverage(Vectors):
         }
         self.assertEqual(set(encoder.RETURN_CODES), return_codes)
 
-    def test_remaining_lengths_at_every_boundary(self):
+    def test_remaining_lengths_are_covered_at_every_boundary(self):
         lengths = {len(read_bytes(v, "hex")) for v in self.valid}
         for remaining in (127, 128, 16_383, 16_384, 2_097_151, 2_097_152):
             self.assertIn(1 + len(encoder.varint(remaining)) + remaining, lengths)
@@ -278,7 +278,7 @@ class Coverage(Vectors):
 
 
 class Topics(Vectors):
-    def test_names_and_filters_are_judged_as_the_reference_judges(self):
+    def test_names_and_filters_agree_with_the_reference(self):
         for path, field, fault in (
             ("names", "topic", reference.name_fault),
             ("filters", "filter", reference.filter_fault),
@@ -291,7 +291,7 @@ class Topics(Vectors):
                         shared = reference.share(text)
                         self.assertEqual(v["share"], shared and {"group": shared[0], "filter": shared[1]})
 
-    def test_matches_are_judged_as_the_reference_judges(self):
+    def test_matches_agree_with_the_reference(self):
         for v in self.topics["topics/matching.json"]["vectors"]:
             with self.subTest(v["id"]):
                 topic_filter, topic = read_text(v, "filter"), read_text(v, "topic")

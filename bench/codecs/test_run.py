@@ -69,13 +69,13 @@ class Forms(unittest.TestCase):
         measured = forms.rust_cases(data)
         self.assertEqual(measured.rounds[1], {"tautwire": {"decode_puback_cpu_ns": 6.0}, "mqttbytes": {"decode_puback_cpu_ns": 11.0}})
 
-    def test_a_python_client_has_the_rates_of_each_round(self) -> None:
+    def test_python_client_results_have_the_rates_of_each_round(self) -> None:
         task = {"messages": 500, "rates": {"tautwire": [30.0, 33.0], "aiomqtt": [10.0, 11.0]}}
         measured = forms.python_client({"versions": {"aiomqtt": "2"}, "tasks": {"trips": task, "flood": task}})
         self.assertEqual(measured.rounds[1]["aiomqtt"], {"round_trips_qos1_per_s": 11.0, "flood_qos1_messages_per_s": 11.0})
         self.assertEqual(measured.parameters, {"trips_messages": 500, "flood_messages": 500})
 
-    def test_a_rust_client_that_did_not_end_is_an_error_of_its_round(self) -> None:
+    def test_an_unfinished_rust_client_is_an_error_of_its_round(self) -> None:
         sample = {"cpu_s": 0.1, "elapsed_s": 0.5, "p50_us": 0.0}
         result = {"scenario": "flood-qos0-v3", "library": "rumqttc", "messages": 1000, "samples": [None, sample]}
         measured = forms.rust_client({"versions": {}, "results": [result]})
@@ -83,7 +83,7 @@ class Forms(unittest.TestCase):
         self.assertEqual(measured.rounds, [{"rumqttc": {}}, {"rumqttc": rates}])
         self.assertEqual(list(measured.errors), [(0, "rumqttc")])
 
-    def test_go_has_allocations_and_those_who_read_views_stand_beside_each_other(self) -> None:
+    def test_go_results_have_allocations_and_group_libraries_with_views(self) -> None:
         first, second = forms.go_codec(GO).rounds
         self.assertEqual(first["tautwire"], {"read_publish_cpu_ns": 75, "read_publish_allocated_bytes": 192, "read_publish_allocations": 1})
         self.assertEqual(set(first["natiu-3.1.1"]), {f"read_views_publish_{unit}" for unit in ("cpu_ns", "allocated_bytes", "allocations")})
@@ -98,7 +98,7 @@ class Forms(unittest.TestCase):
         self.assertEqual(client.rounds[0]["tautwire"], {"round_trips_qos0_per_s": 50_000, "round_trip_qos0_cpu_us": 5.0})
         self.assertIn((0, "paho"), client.errors)
 
-    def test_ratios_of_the_typescript_codec_are_those_of_each_round(self) -> None:
+    def test_typescript_codec_ratios_are_per_round(self) -> None:
         millions = {way: {name: {"cpu_s": 0.5, "max_rss_mb": 50.0} for name in ("tautwire", "mqtt-packet")} for way in ("decode", "encode")}
         data = {"versions": {}, "samples": 7, "packets_of_long_runs": 10, "millions": millions,
                 "runs": {"tautwire": [js_codec_run(1)], "mqtt-packet": [js_codec_run(20)]}}
@@ -109,7 +109,7 @@ class Forms(unittest.TestCase):
         self.assertEqual(ours["stream_lazy_with_topic_vs_mqtt_packet_ratio"], 40)
         self.assertEqual(ours["decode_millions_max_rss_bytes"], 50 * 2**20)
 
-    def test_messagepack_is_measured_by_json_and_a_changed_value_is_an_error(self) -> None:
+    def test_messagepack_is_compared_with_json_and_a_changed_value_is_an_error(self) -> None:
         runs = {"JSON": [[msgpack_row("a", "encode", 400), msgpack_row("a", "decode", 100), msgpack_row("random keys", "decode", 1)]],
                 "tautwire": [[msgpack_row("a", "encode", 100), msgpack_row("a", "decode", 50, exact=False),
                               msgpack_row("random keys", "decode", 9)]]}
@@ -143,7 +143,7 @@ class Thresholds(unittest.TestCase):
         self.assertEqual([self.check(pass_at_least=bar, fail_below=bar - 2)["verdict"] for bar in (10, 11, 13)], ["pass", "warn", "fail"])
         self.assertEqual(self.check(pass_at_most=9)["verdict"], "fail")
 
-    def test_the_best_peer_is_neither_ours_nor_a_bare_socket(self) -> None:
+    def test_the_best_peer_is_neither_tautwire_nor_a_bare_socket(self) -> None:
         self.assertEqual(self.check(pass_at_most=0.3, times_that_of="best peer")["measured"], 0.25)
         self.assertEqual(self.check(pass_at_least=0.1, times_that_of="best peer")["measured"], 0.1111)
 
@@ -152,10 +152,10 @@ class Thresholds(unittest.TestCase):
         for bar, verdict in (({"pass_at_most": 4}, "fail"), ({"pass_at_most": 5}, "pass"), ({"pass_at_least": 4}, "fail")):
             self.assertEqual(thresholds.check({"metric": "*_x", "broker": "tautwire", **bar}, several)["verdict"], verdict)
 
-    def test_what_is_not_there_is_not_measured(self) -> None:
+    def test_missing_libraries_are_not_measured(self) -> None:
         self.assertEqual(self.check(pass_at_most=1, times_that_of="none")["verdict"], "not_measured")
 
-    def test_a_threshold_without_a_bar_and_one_that_fails_before_it_passes_are_refused(self) -> None:
+    def test_thresholds_without_a_bar_or_with_inconsistent_bars_are_refused(self) -> None:
         for bars in ("", "pass_at_most = 2\nfail_above = 1", "pass_at_least = 2\nfail_above = 3", "pass_at_most = 2\nmost = 3"):
             path = Path(self.enterContext(tempfile.TemporaryDirectory())) / "bars.toml"
             path.write_text(f'[[threshold]]\nscenario = "s"\nmetric = "m"\n{bars}\n')
@@ -179,7 +179,7 @@ class Results(unittest.TestCase):
         self.assertEqual([sample["exact"] for sample in result["samples"] if sample["round"] == 1], [True, False])
         self.assertEqual((result["parameters"]["kind"], result["rounds"]), ("library", 2))
 
-    def test_ours_that_stopped_fails_and_a_peer_that_did_does_not(self) -> None:
+    def test_tautwire_fails_if_it_stops_and_a_peer_does_not(self) -> None:
         for library, verdict in (("tautwire", "fail"), ("peer", "pass")):
             measured = Measured()
             measured.put(0, "tautwire", "m_cpu_ns", 1)

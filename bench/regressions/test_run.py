@@ -39,11 +39,11 @@ class Comparison(unittest.TestCase):
         self.assertIn("guilty", said)
         self.assertIn("make regressions-baseline", said)
 
-    def test_one_instruction_more_is_no_growth(self) -> None:
+    def test_one_more_instruction_is_no_regression(self) -> None:
         self.assertEqual(compare({"a": 20.0}, {"a": 21.0})[0], 0)
         self.assertEqual(compare({"a": 20.0}, {"a": 22.0})[0], 1)
 
-    def test_another_toolchain_widens_the_margin_and_is_named(self) -> None:
+    def test_another_toolchain_widens_the_margin_and_is_reported(self) -> None:
         status, said = compare({"a": 1000.0}, {"a": 1200.0}, {**TOOLCHAIN, "libc": "2.41"})
         self.assertEqual(status, 0)
         self.assertIn("libc: 2.41, in the baseline 2.36", said)
@@ -67,7 +67,7 @@ class Cluster(unittest.TestCase):
             status = run.compare_cluster(without, with_cluster)
         return status, said.getvalue()
 
-    def test_the_feature_may_cost_one_percent_and_no_more(self) -> None:
+    def test_the_feature_can_cost_one_percent(self) -> None:
         self.assertEqual(self.compare({"a": 1000.0}, {"a": 1010.0})[0], 0)
         status, said = self.compare({"a": 1000.0, "b": 500.0}, {"a": 1011.0, "b": 500.0})
         self.assertEqual(status, 1)
@@ -76,10 +76,10 @@ class Cluster(unittest.TestCase):
 
 
 class Profile(unittest.TestCase):
-    def test_a_function_counts_what_it_executes_itself(self) -> None:
+    def test_a_function_counts_its_own_instructions(self) -> None:
         self.assertEqual(run.top_functions(PROFILE), [(400, "inner"), (15, "outer")])
 
-    def test_names_chosen_by_the_processor_are_seen(self) -> None:
+    def test_processor_specific_symbol_names_are_recognized(self) -> None:
         found = run.CHOSEN_BY_PROCESSOR.findall("fn=(7) __memmove_avx_unaligned_erms\nfn=(8) memcpy\n")
         self.assertEqual(found, ["__memmove_avx_unaligned_erms"])
 

@@ -42,7 +42,7 @@ class Case(unittest.TestCase):
 
 
 class Loading(Case):
-    def test_quick_results_and_older_commits_are_no_part_and_order_is_by_number(self) -> None:
+    def test_quick_and_old_results_are_excluded_and_others_are_ordered_by_number(self) -> None:
         folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
         (folder / "m").mkdir()
         for file, name, quick in (("latest-b10", "b10", False), ("latest-b2", "b2", False), ("latest-b3", "b3", True), ("01ab_b4", "b4", False)):
@@ -51,7 +51,7 @@ class Loading(Case):
 
 
 class Behind(Case):
-    def test_where_a_peer_is_better_comes_first_and_floors_are_no_peers(self) -> None:
+    def test_losses_to_peers_come_first_and_floors_are_not_peers(self) -> None:
         summary = {"free": {
             "tautwire": {"cycles_per_s": figure(100), "broker_cpu_us_per_cycle": figure(10)},
             "mosquitto": {"cycles_per_s": figure(150), "broker_cpu_us_per_cycle": figure(20)},
@@ -64,39 +64,39 @@ class Behind(Case):
         self.assertLess(html.index("150/s"), html.index('id="glance"') if 'id="glance"' in html else html.index('id="scenarios"'))
         self.assertIn("150/s", markdown.section(loaded, []))
 
-    def test_what_the_spread_covers_is_not_clear(self) -> None:
+    def test_differences_within_the_spread_are_inconclusive(self) -> None:
         summary = {"free": {"tautwire": {"p50_us": figure(10, 0.2)}, "nats": {"p50_us": figure(9)}}}
         [case] = compare.behind(self.load(result("b1", summary)))
         self.assertFalse(case.is_clear)
 
-    def test_where_messages_are_on_disk_our_broker_in_memory_does_not_stand_for_us(self) -> None:
+    def test_in_memory_results_are_excluded_where_messages_are_on_disk(self) -> None:
         summary = {"free": {"tautwire": {"p50_us": figure(20)}, "tautwire-durable": {"p50_us": figure(100)}, "nats-durable": {"p50_us": figure(50)}}}
         loaded = self.load(result("d1-durable-latency", summary))
         [case] = compare.behind(loaded)
         self.assertEqual((case.ours.median, case.theirs.median, case.by), (100, 50, "nats-server, on disk"))
         self.assertEqual(compare.best_broker(loaded[0], "free", "p50_us"), "nats-durable")
 
-    def test_where_several_are_one_our_broker_alone_does_not_stand_for_us(self) -> None:
+    def test_single_node_results_are_excluded_where_peers_are_clusters(self) -> None:
         summary = {"free": {"tautwire": {"p50_us": figure(1)}, "tautwire-cluster": {"p50_us": figure(30)}, "nats-cluster": {"p50_us": figure(20)}}}
         [case] = compare.behind(self.load(result("c1-qos0-across", summary)))
         self.assertEqual((case.ours.median, case.by), (30, "nats-server, 3 nodes"))
 
-    def test_the_generators_own_figures_are_not_compared(self) -> None:
+    def test_figures_of_the_generator_are_not_compared(self) -> None:
         summary = {"free": {"tautwire": {"generator_cpu_us_per_cycle": figure(9)}, "nats": {"generator_cpu_us_per_cycle": figure(1)}}}
         self.assertEqual(compare.behind(self.load(result("b1", summary))), [])
 
-    def test_another_client_that_is_faster_through_the_same_broker_is_named(self) -> None:
+    def test_a_faster_client_of_the_same_broker_is_named(self) -> None:
         summary = {"free": {"mosquitto": {"js_to_js_qos0_p50_us": figure(30), "js-mqttjs_to_js-mqttjs_qos0_p50_us": figure(20)}}}
         [case] = compare.behind(self.load(result("rtt-matrix", summary, parameters={"kind": "rtt-matrix"})))
         self.assertEqual(case.by, "js-mqttjs")
 
-    def test_a_missed_threshold_is_said(self) -> None:
+    def test_a_missed_threshold_is_reported(self) -> None:
         check = {"what": "tautwire: cycles at least 200", "measured": 100.0, "verdict": "fail"}
         self.assertIn("cycles at least 200", page.render(self.load(result("b6", {}, checks=[check])), []))
 
 
 class Numbers(unittest.TestCase):
-    def test_units_and_three_digits(self) -> None:
+    def test_figures_have_units_and_three_digits(self) -> None:
         for metric, value, shown in (
             ("p50_us", 30.49, "30.5 µs"), ("p50_us", 44_123.4, "44.1 ms"), ("rss_at_start_bytes", 2_210_816, "2.21 MB"),
             ("bytes_per_connection", 316.4, "316 B"), ("bytes_per_connection", 33_123, "33.1 KB"), ("connects_per_s", 25_527.2, "25,500/s"),
@@ -107,7 +107,7 @@ class Numbers(unittest.TestCase):
         ):
             self.assertEqual(metrics.show(metric, value), shown)
 
-    def test_which_way_is_better(self) -> None:
+    def test_the_better_direction_depends_on_the_unit(self) -> None:
         for metric, direction in (
             ("p99_us@1000", metrics.LOWER), ("bytes_per_connection", metrics.LOWER), ("connects_per_s", metrics.HIGHER),
             ("ratio_to_raw_tcp", metrics.HIGHER), ("busy_cores", metrics.NEITHER), ("connections", metrics.NEITHER),
@@ -121,7 +121,7 @@ class Numbers(unittest.TestCase):
 
 
 class Page(Case):
-    def test_every_figure_links_to_its_file_and_nothing_comes_from_elsewhere(self) -> None:
+    def test_every_figure_links_to_its_file_and_no_resource_is_external(self) -> None:
         summary = {"free": {who: {f"bytes_per_connection@{step}": figure(value * step / 100) for step in (100, 1000)} | {"p50_us": figure(value)}
                             for who, value in (("tautwire", 10), ("mosquitto", 20))}}
         histogram = {"count": 100, "max_ns": 9000, "values_ns": [1000, 2000, 9000], "counts": [60, 38, 2]}
@@ -134,12 +134,12 @@ class Page(Case):
         self.assertIn("2026-01-31", html)
         self.assertIn("Some CPU, 2 cores", html)
 
-    def test_the_last_step_of_a_curve_stands_where_the_machine_was_full(self) -> None:
+    def test_the_last_step_of_a_curve_is_where_the_machine_was_saturated(self) -> None:
         summary = {"free": {"tautwire": {"p50_us@10": figure(1), "p50_us@most": figure(3), "connections@most": figure(70)}}}
         [loaded] = self.load(result("b9", summary, curve={"parameter": "connections", "steps": [10, 0]}))
         self.assertEqual(page._points(loaded, "free", "tautwire", "p50_us"), [(10.0, 1), (70.0, 3)])
 
-    def test_what_is_nothing_at_every_step_has_no_curve(self) -> None:
+    def test_a_metric_that_is_always_zero_has_no_curve(self) -> None:
         summary = {"free": {"tautwire": {"memory_held_away_bytes@100": figure(0), "memory_held_away_bytes@1000": figure(0)}}}
         loaded = self.load(result("c3", summary, curve={"parameter": "connections", "steps": [100, 1000]}))
         self.assertNotIn("<svg", page.render(loaded, []))
@@ -161,7 +161,7 @@ class Words(Case):
             "99.9th percentile of the latency of two clients that are busy beside the others with 1,000 connections",
         )
 
-    def test_the_readme_names_situations_once_and_counts_what_it_leaves_out(self) -> None:
+    def test_the_readme_names_scenarios_once_and_counts_the_omitted_ones(self) -> None:
         summary = {placement: {who: {f"bytes_per_connection@{step}": figure(value) for step in (100, 1000)}
                                for who, value in (("tautwire", 20), ("mosquitto", 10))} for placement in ("free", "broker=0,generator=1")}
         loaded = self.load(result("b9-connections", summary, curve={"parameter": "connections", "steps": [100, 1000]}))
@@ -171,7 +171,7 @@ class Words(Case):
         self.assertNotIn("generator=1", text + markdown.summary(loaded, []))
 
 
-    def test_the_readme_begins_with_what_matters_most_and_has_few_rows(self) -> None:
+    def test_the_readme_begins_with_the_most_important_of_few_rows(self) -> None:
         def behind(name: str, metric: str, theirs: float) -> dict:
             return result(name, {"free": {"tautwire": {metric: figure(100)}, "mosquitto": {metric: figure(theirs)}}})
 
@@ -197,7 +197,7 @@ class Picture(Case):
         made = [flood(1, 1, 0), flood(1, 1, 1), flood(1, 1, 2), flood(1, 100, 0), idle(False), idle(True)]
         return self.load(*(one for one in made if one["name"] != without))
 
-    def test_it_is_well_formed_small_and_needs_nothing_from_elsewhere(self) -> None:
+    def test_the_picture_is_well_formed_small_and_self_contained(self) -> None:
         made = picture.render(self.results())
         root = xml.etree.ElementTree.fromstring(made)
         names = [element.tag.rpartition("}")[2] for element in root.iter()]
@@ -207,14 +207,14 @@ class Picture(Case):
         self.assertEqual(made, picture.render(self.results()))
         self.assertLess(len(made.encode()), 15_000)
 
-    def test_ours_is_distinguished_values_have_units_and_floors_are_left_out(self) -> None:
+    def test_tautwire_is_highlighted_values_have_units_and_floors_are_omitted(self) -> None:
         made = picture.render(self.results())
         self.assertEqual(made.count('<rect class="ours"'), 6)
         for words in ("0.5 µs", "20 µs", "300 B", "30 KB", "&lt;peer&gt; 1.2.3", "lower is better"):
             self.assertIn(words, made)
         self.assertNotIn("relay", made)
 
-    def test_without_a_figure_there_is_no_picture(self) -> None:
+    def test_without_results_there_is_no_picture(self) -> None:
         self.assertIsNone(picture.render(self.results(without="b8-1-1-2")))
 
 
@@ -227,7 +227,7 @@ class Readme(unittest.TestCase):
 
 
 class Committed(unittest.TestCase):
-    def test_the_report_is_what_the_results_make_of_it(self) -> None:
+    def test_the_committed_report_matches_the_results(self) -> None:
         for path, text in report.documents().items():
             self.assertTrue(path.exists() and path.read_text() == text, f"{path.name} is stale: run `make bench-report`")
 
@@ -246,7 +246,7 @@ class Libraries(Case):
         self.loaded = self.load(result("codec-rust", {"free": summary}, parameters=parameters, left_out={"other": "it is not installed"}))
         return libraries.rows(self.loaded)
 
-    def test_ours_stands_beside_the_best_peer_whichever_way_is_better(self) -> None:
+    def test_tautwire_is_compared_with_the_best_peer_in_either_direction(self) -> None:
         [cost, rate] = self.rows({
             "tautwire": {"decode_cpu_ns": figure(5), "flood_messages_per_cpu_s": figure(300)},
             "tautwire (owned)": {"decode_cpu_ns": figure(1)},
@@ -257,11 +257,11 @@ class Libraries(Case):
         self.assertEqual((cost.ours, cost.peer, cost.factor, cost.what), (5, "fast", 4.0, "codec, decode: CPU"))
         self.assertEqual((rate.ours, rate.peer, rate.factor), (300, "fast", 3.0))
 
-    def test_a_variant_of_ours_stands_where_there_is_no_other_and_nothing_is_infinitely_better_than_something(self) -> None:
+    def test_a_tautwire_variant_is_used_alone_and_ratios_are_finite(self) -> None:
         [row] = self.rows({"tautwire-reader": {"read_allocations": figure(0)}, "natiu": {"read_allocations": figure(4)}})
         self.assertEqual((row.ours, row.factor_shown), (0, "∞"))
 
-    def test_libraries_are_no_scenario_and_what_is_better_or_left_out_is_said(self) -> None:
+    def test_libraries_are_not_scenarios_and_omissions_are_reported(self) -> None:
         rows = self.rows({"tautwire": {"decode_cpu_ns": figure(30)}, "fast": {"decode_cpu_ns": figure(20)}})
         html = page.render(self.loaded, rows)
         self.assertEqual(compare.behind(self.loaded), [])

@@ -20,21 +20,21 @@ for line in sys.stdin:
 
 
 class Figures(unittest.TestCase):
-    def test_percentiles_are_times_that_were_measured(self) -> None:
+    def test_percentiles_are_measured_times(self) -> None:
         figures = summary.of_times([1000 * (n + 1) for n in range(100)])
         self.assertEqual(figures["p50_us"], 50)
         self.assertEqual(figures["p99_us"], 99)
         self.assertEqual(figures["p999_us"], 100)
         self.assertAlmostEqual(figures[summary.RATE], 1e9 / 50_500, 2)
 
-    def test_a_histogram_has_every_time_within_one_percent(self) -> None:
+    def test_a_histogram_is_accurate_within_one_percent(self) -> None:
         made = summary.histogram([10_000, 10_000, 55_555, 1_000_000])
         self.assertEqual((made["count"], made["max_ns"], sum(made["counts"])), (4, 1_000_000, 4))
         self.assertEqual(made["counts"], [2, 1, 1])
         for value, time in zip(made["values_ns"], (10_000, 55_555, 1_000_000), strict=True):
             self.assertTrue(time * 0.999 <= value <= time * 1.011, (value, time))
 
-    def test_ratios_are_to_the_floor_of_the_same_language_and_round(self) -> None:
+    def test_ratios_compare_with_the_floor_of_the_same_language_and_round(self) -> None:
         figures = {
             Cell("raw", "c", "tcp", 0): summary.of_times([10_000]),
             Cell("raw", "c", "relay", 0): summary.of_times([24_000]),
@@ -49,7 +49,7 @@ class Figures(unittest.TestCase):
         self.assertEqual(metrics["tautwire"][summary.MQTTJS], 4.0)
         self.assertNotIn("js_to_js_qos0_ratio_to_raw_tcp", metrics["tautwire"])
 
-    def test_a_client_that_delays_is_held_to_the_same_with_nodelay(self) -> None:
+    def test_a_delaying_client_is_compared_with_and_without_nodelay(self) -> None:
         figures = {
             Cell("tautwire", "c-paho", "c-paho", 1): summary.of_times([30_000]),
             Cell("tautwire", "c-paho-nodelay", "c-paho-nodelay", 1): summary.of_times([24_000]),
@@ -65,7 +65,7 @@ class Figures(unittest.TestCase):
         self.assertEqual(found["c-paho_to_c-paho_qos1_ratio_to_nodelay"], "pass")
         self.assertEqual(found["java-nagle_to_java-nagle_qos2_ratio_to_nodelay"], "not_measured")
 
-    def test_bars_pass_fail_and_stay_open(self) -> None:
+    def test_bars_pass_fail_or_have_no_result(self) -> None:
         samples = [
             {"broker": "tautwire", "placement": "free", "exact": True, "metrics": {"c_to_c_qos0_ratio_to_raw_tcp": ratio}}
             for ratio in (0.40, 0.43, 0.45)
@@ -81,7 +81,7 @@ class Figures(unittest.TestCase):
 
 
 class Drivers(unittest.TestCase):
-    def test_a_driver_answers_until_it_ends_and_then_says_why(self) -> None:
+    def test_a_driver_responds_until_it_exits_and_then_reports_why(self) -> None:
         with running({("good",): (sys.executable, "-c", ANSWERS), ("bad",): (sys.executable, "-c", "raise SystemExit('no broker')")}) as drivers:
             self.assertEqual(drivers["good",].ask("c", 3, 1000), [1000, 1000, 1000])
             self.assertIn("no broker", drivers["bad",].failure or "")
@@ -92,7 +92,7 @@ class Drivers(unittest.TestCase):
 
 
 class Machine(unittest.TestCase):
-    def test_the_folder_is_that_of_the_load_generator(self) -> None:
+    def test_the_directory_matches_that_of_the_load_generator(self) -> None:
         described = {"cpu_model": "AMD EPYC (TM) 9B14 @ 2.6GHz", "cores": 2, "memory_mib": 24_000}
         self.assertEqual(machine.slug(described), "amd-epyc-tm-9b14-2-6ghz-2c-24g")
 

@@ -39,7 +39,7 @@ test("all examples are set up in the same way", () => {
   for (const example of EXAMPLES) assert.equal(blocks(readme(example), "sh")[0], setup);
 });
 
-test("the sensor publishes readings, and its status is right when it ends and when it dies", async () => {
+test("the sensor publishes readings, and its status is correct after a stop and a crash", async () => {
   await withBroker(async ({ client, run }) => {
     const readings = client.subscribe(reading)[Symbol.asyncIterator]();
     const states = client.subscribe(status, { qos: 1 })[Symbol.asyncIterator]();
@@ -63,7 +63,7 @@ test("the sensor publishes readings, and its status is right when it ends and wh
   });
 });
 
-test("the sensor may start before the broker", async () => {
+test("the sensor can start before the broker", async () => {
   const early = await RealBroker.start();
   const { url, port } = early;
   await early.stop();
@@ -78,7 +78,7 @@ test("the sensor may start before the broker", async () => {
   }
 });
 
-test("others see what the sensor publishes by the line of its README", async () => {
+test("the command in the sensor's README prints its readings", async () => {
   await withBroker(async ({ broker, run }) => {
     run(command("sensor-node", "sensor.mjs"));
     const watcher = run(`${command("sensor-node", "tautwire sub")} -p ${broker.port} -C 3`);
@@ -88,7 +88,7 @@ test("others see what the sensor publishes by the line of its README", async () 
   });
 });
 
-test("requests get the answers that the README shows", async () => {
+test("requests get the responses that the README shows", async () => {
   await withBroker(async ({ run }) => {
     const thermostat = run(command("request-response", "thermostat.mjs"));
     await thermostat.printed(/^ready$/m);

@@ -43,7 +43,7 @@ function faults(files) {
   });
 }
 
-test("every snippet of the guide compiles, those of MQTT.js too", () => {
+test("every snippet of the guide compiles, including those of MQTT.js", () => {
   const snippets = blocks(readFileSync(root + GUIDE, "utf8"), "ts");
   assert.ok(snippets.length >= 10);
   // They are modules of the TypeScript workspace, where both libraries are installed.
@@ -51,7 +51,7 @@ test("every snippet of the guide compiles, those of MQTT.js too", () => {
   assert.deepEqual(faults(files), []);
 });
 
-test("every name of the client that the guide mentions is there", () => {
+test("every name of the client in the guide exists", () => {
   const declared = readdirSync(`${root}clients/typescript/packages/client/dist/esm`, { recursive: true })
     .filter((name) => name.endsWith(".d.ts"))
     .map((name) => readFileSync(`${root}clients/typescript/packages/client/dist/esm/${name}`, "utf8"))

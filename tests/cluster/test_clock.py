@@ -22,7 +22,7 @@ class Clocks(unittest.TestCase):
         of_day, monotonic = map(float, self.child.stdout.readline().split())
         return round((of_day - time.time()) / 60), round((monotonic - time.monotonic()) / 60)
 
-    def test_the_time_of_day_jumps_to_and_fro(self) -> None:
+    def test_the_time_of_day_jumps_back_and_forth(self) -> None:
         self.assertEqual(self.ahead_minutes(), (0, 0))
         for minutes in (60, -600, 0):
             clock.move(self.child.pid, minutes * 60)

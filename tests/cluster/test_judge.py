@@ -49,29 +49,29 @@ def begun() -> Script:
 
 
 class Promises(unittest.TestCase):
-    def test_a_good_history_breaks_nothing(self) -> None:
+    def test_a_correct_history_has_no_violations(self) -> None:
         script = begun().publish(1).publish(2).acknowledge(1).acknowledge(2).get(1, 2).settle()
         self.assertEqual(script.broken(), [])
 
-    def test_what_was_acknowledged_arrives(self) -> None:
+    def test_acknowledged_messages_arrive(self) -> None:
         for qos in (1, 2):
             lost = begun().publish(1, qos).publish(2, qos).acknowledge(1).acknowledge(2).get(2, qos=qos)
             self.assertEqual(lost.broken(), [], "it may still arrive")
             self.assertEqual(lost.settle().broken(), ["acknowledged messages arrive"])
 
-    def test_a_ban_that_was_accepted_is_there_in_the_end(self) -> None:
+    def test_an_accepted_ban_is_active_at_the_end(self) -> None:
         script = Script().say("operator", "ban", number=1).say("operator", "banned", number=1).say("operator", "ban", number=2)
         for numbers, broken in (([1], []), ([1, 2], []), ([2], ["no revision is lost"]), ([1, 3], ["no revision is lost"])):
             with self.subTest(numbers=numbers):
                 found = judge([*script.events, {"at": 9, "who": "operator", "what": "bans", "of": "broker-1", "numbers": numbers}])
                 self.assertEqual([each.promise for each in found], broken)
 
-    def test_what_was_not_acknowledged_or_was_refused_need_not_arrive(self) -> None:
+    def test_unacknowledged_and_refused_messages_can_be_missing(self) -> None:
         script = begun().publish(1).publish(2).acknowledge(2, reason_code=0x83).settle()
         self.assertEqual(script.broken(), [])
         self.assertEqual(list(unanswered(History(script.events))), [("t/p", 1)])
 
-    def test_what_was_acknowledged_at_memory_may_be_lost_and_comes_in_order_and_once_otherwise(self) -> None:
+    def test_messages_acknowledged_at_memory_can_be_lost(self) -> None:
         def early(*numbers: int) -> list[str]:
             script = begun()
             for number in (1, 2, 3):
@@ -85,17 +85,17 @@ class Promises(unittest.TestCase):
         self.assertEqual(early(1, 3, 2), ["order of each publisher and topic"])
         self.assertEqual(early(1, 3, 3), ["QoS 2 arrives once"])
 
-    def test_what_was_sent_before_suback_or_is_given_up_need_not_arrive(self) -> None:
+    def test_messages_before_suback_or_without_a_session_can_be_missing(self) -> None:
         early = Script().enter("p").enter("s").publish(1).subscribe().acknowledge(1)
         self.assertEqual(early.settle().broken(), [])
         given_up = begun().publish(1).acknowledge(1).say("s", "unsubscribe", filter="t/#")
         self.assertEqual(given_up.settle().broken(), [])
 
-    def test_what_is_missing_is_told_by_subscriber(self) -> None:
+    def test_missing_messages_are_reported_by_subscriber(self) -> None:
         script = begun().enter("u").subscribe("u").publish(1).acknowledge(1).get(1, who="u")
         self.assertEqual(list(missing(History(script.events))), [("s", ("t/p", 1))])
 
-    def test_qos_2_comes_once(self) -> None:
+    def test_qos_2_messages_arrive_once(self) -> None:
         self.assertEqual(begun().publish(1).get(1, 1).broken(), ["QoS 2 arrives once"])
         self.assertEqual(begun().publish(1, qos=1).get(1, 1, qos=1).broken(), [])
 
@@ -106,7 +106,7 @@ class Promises(unittest.TestCase):
         again = begun().publish(1, 1).publish(2, 1).publish(3, 1).get(1, 2, 1, 2, 3, qos=1)
         self.assertEqual(again.broken(), [])
 
-    def test_what_a_client_was_refused_and_never_heard_of_may_come_late_where_it_can_be_told(self) -> None:
+    def test_a_message_with_an_unknown_refusal_can_arrive_late(self) -> None:
         for version, waited_ns, expected in ((5, REFUSED_AFTER_NS, []), (5, 10, ["order"]), (4, REFUSED_AFTER_NS, ["order"])):
             script = Script().say("p", "connect", link=1, to="broker-1", version=version).say("p", "connected", link=1, present=False)
             script.enter("s").subscribe().publish(1, 1).publish(2, 1)
@@ -116,7 +116,7 @@ class Promises(unittest.TestCase):
                 script.events.append({"at": at, "who": who, "what": what, "topic": "t/p", "number": number, "qos": 1, "link": None})
             self.assertEqual([each[:5] for each in script.broken()], expected, (version, waited_ns))
 
-    def test_a_copy_of_qos_1_may_come_late_to_whoever_was_not_subscribed_when_the_first_came(self) -> None:
+    def test_a_qos_1_copy_can_be_late_for_a_new_subscriber(self) -> None:
         script = begun().unsubscribe().publish(1, 1).publish(2, 1).subscribe().get(2, 1, qos=1)
         self.assertEqual(script.broken(), [])
         early = Script().enter("p").enter("s").publish(1, 1).publish(2, 1).subscribe().get(2, 1, qos=1)
@@ -124,7 +124,7 @@ class Promises(unittest.TestCase):
         once = begun().unsubscribe().publish(1).publish(2).acknowledge(1).subscribe().get(2, 1)
         self.assertEqual(once.broken(), ["order of each publisher and topic"], "of QoS 2 there are no copies")
 
-    def test_nothing_comes_that_was_not_sent(self) -> None:
+    def test_no_unsent_message_arrives(self) -> None:
         self.assertEqual(begun().get(1).broken(), ["only sent messages arrive"])
         self.assertEqual(begun().get(1).publish(1).broken(), ["only sent messages arrive"])
         damaged = begun().publish(1).say("s", "message", topic="t/p", number=None, qos=2)
@@ -133,7 +133,7 @@ class Promises(unittest.TestCase):
     def test_the_qos_is_the_lower_one(self) -> None:
         self.assertEqual(begun().publish(1, qos=1).get(1, qos=2).broken(), ["QoS is the lower of message and subscription"])
 
-    def test_an_end_of_a_subscription_holds(self) -> None:
+    def test_an_unsubscription_takes_effect(self) -> None:
         over = begun().unsubscribe().publish(1)
         self.assertEqual(over.get(1).broken(), ["UNSUBSCRIBE takes effect"])
         under_way = begun().publish(1).unsubscribe().get(1)
@@ -143,11 +143,11 @@ class Promises(unittest.TestCase):
         none = Script().enter("p").enter("s").publish(1).get(1)
         self.assertEqual(none.broken(), ["UNSUBSCRIBE takes effect"])
 
-    def test_a_refused_subscription_is_told(self) -> None:
+    def test_a_refused_subscription_is_reported(self) -> None:
         script = Script().enter("s").say("s", "subscribe", filter="t/#", qos=2).say("s", "subscribed", filter="t/#", reason_code=0x80)
         self.assertEqual(script.broken(), ["subscriptions are granted"])
 
-    def test_sessions_last(self) -> None:
+    def test_sessions_survive(self) -> None:
         self.assertEqual(begun().enter("s", 2, "broker-2", present=True).broken(), [])
         self.assertEqual(begun().enter("s", 2, "broker-2", present=False).broken(), ["sessions persist"])
 
@@ -159,19 +159,19 @@ class Retained(unittest.TestCase):
             script.say("l", "saw", link=link, topic="t/p", number=number)
         return script
 
-    def test_the_newest_is_seen_and_what_is_under_way_may_be(self) -> None:
+    def test_the_newest_message_or_one_in_flight_is_retained(self) -> None:
         script = Script().enter("p").publish(1, 1).acknowledge(1).publish(2, 1)
         self.assertEqual(self.look(self.look(script, 1, 1), 2, 2).broken(), [])
 
-    def test_nothing_older_than_what_was_acknowledged(self) -> None:
+    def test_nothing_older_than_acknowledged_is_retained(self) -> None:
         script = Script().enter("p").publish(1, 1).acknowledge(1).publish(2, 1).acknowledge(2)
         self.assertEqual(self.look(script, 1, 1).broken(), ["the newest message is retained"])
 
-    def test_nothing_older_than_what_was_seen(self) -> None:
+    def test_nothing_older_than_observed_is_retained(self) -> None:
         script = Script().enter("p").publish(1, 1).acknowledge(1).publish(2, 1)
         self.assertEqual(self.look(self.look(script, 1, 2), 2, 1).broken(), ["retained messages never go back"])
 
-    def test_nothing_that_was_not_sent(self) -> None:
+    def test_no_unsent_message_is_retained(self) -> None:
         self.assertEqual(self.look(Script(), 1, 1).broken(), ["only sent messages arrive"])
 
 
@@ -183,7 +183,7 @@ class Wills(unittest.TestCase):
     def get(self, script: Script) -> Script:
         return script.say("s", "message", topic="t/m", number=1, qos=2)
 
-    def test_what_a_group_is_to_get_goes_to_some_member(self) -> None:
+    def test_a_group_message_reaches_some_member(self) -> None:
         def member(script: Script, who: str) -> Script:
             share = "$share/g/t/#"
             return script.enter(who).say(who, "subscribe", filter=share, qos=1).say(who, "subscribed", filter=share, reason=1)
@@ -201,39 +201,39 @@ class Wills(unittest.TestCase):
             script.events.append({"at": script.events[-1]["at"] + passed * second, "who": "s", "what": "message", "topic": "t/m", "number": 1, "qos": 2})
             self.assertEqual(script.broken(), broken)
 
-    def test_the_will_of_a_connection_that_was_lost_comes_once(self) -> None:
+    def test_the_will_of_a_lost_connection_arrives_once(self) -> None:
         dead = self.mortal().say("m", "cut", link=1, reason=None)
         self.assertEqual(self.get(dead).settle().broken(), [])
         self.assertEqual(self.get(dead).broken(), ["QoS 2 arrives once"])
 
-    def test_it_is_lost_if_it_does_not_come(self) -> None:
+    def test_a_missing_will_is_lost(self) -> None:
         self.assertEqual(self.mortal().say("m", "cut", link=1, reason=None).settle().broken(), ["acknowledged messages arrive"])
 
-    def test_it_may_or_may_not_come_as_long_as_the_client_knows_of_no_end(self) -> None:
+    def test_a_will_is_optional_until_the_client_knows_the_end(self) -> None:
         self.assertEqual(self.mortal().settle().broken(), [])
         self.assertEqual(self.get(self.mortal()).settle().broken(), [])
 
 
 class OneBroker(unittest.TestCase):
-    def test_an_old_connection_that_answers_what_was_sent_after_the_new_connack_is_one_too_many(self) -> None:
+    def test_an_old_connection_must_not_answer_after_the_new_connack(self) -> None:
         moved = begun().enter("s", 2, "broker-2", present=True).say("s", "ping", link=1, number=1)
         self.assertEqual(moved.broken(), [])
         self.assertEqual(moved.say("s", "pong", link=1, number=1).broken(), ["one broker at a time"])
 
-    def test_what_was_sent_before_may_be_answered_late(self) -> None:
+    def test_earlier_packets_can_be_answered_late(self) -> None:
         script = begun().say("s", "ping", link=1, number=1).enter("s", 2, "broker-2", present=True).say("s", "pong", link=1, number=1)
         self.assertEqual(script.broken(), [])
 
-    def test_the_new_connection_may_answer(self) -> None:
+    def test_the_new_connection_can_answer(self) -> None:
         script = begun().enter("s", 2, "broker-2", present=True).say("s", "ping", link=2, number=1).say("s", "pong", link=2, number=1)
         self.assertEqual(script.broken(), [])
 
-    def test_connections_that_were_begun_at_once_are_not_ordered(self) -> None:
+    def test_concurrent_connections_are_not_ordered(self) -> None:
         script = Script().say("s", "connect", link=1, to="a").say("s", "connect", link=2, to="b")
         script.say("s", "connected", link=2, present=False).say("s", "connected", link=1, present=True)
         self.assertEqual(script.say("s", "ping", link=1, number=1).say("s", "pong", link=1, number=1).broken(), [])
 
-    def test_nor_may_it_acknowledge(self) -> None:
+    def test_an_old_connection_must_not_acknowledge(self) -> None:
         script = Script().enter("p").enter("p", 2, "broker-2", present=True).publish(1, link=1).acknowledge(1, link=1)
         self.assertEqual(script.broken(), ["one broker at a time"])
         again = Script().enter("p").publish(1, link=1).enter("p", 2, "broker-2", present=True).publish(1, link=2).acknowledge(1, link=2)
@@ -241,7 +241,7 @@ class OneBroker(unittest.TestCase):
 
 
 class Told(unittest.TestCase):
-    def test_many_of_a_kind_are_counted(self) -> None:
+    def test_many_violations_of_a_kind_are_counted(self) -> None:
         script = begun().get(*range(1, 21))
         lines = told(judge(script.events))
         self.assertEqual(len(lines), 13)

@@ -12,7 +12,7 @@ def event(at_ms: int, who: str, what: str, **more: object) -> dict:
 
 
 class Measured(unittest.TestCase):
-    def test_returns_silences_and_takeovers(self) -> None:
+    def test_recoveries_silences_and_takeovers_are_measured(self) -> None:
         events = [
             event(1, "own", "connect", link=1, to="broker-1"), event(2, "own", "connected", link=1, present=False),
             event(1, "other", "connect", link=1, to="broker-2"), event(2, "other", "connected", link=1, present=False),
@@ -29,7 +29,7 @@ class Measured(unittest.TestCase):
         self.assertEqual(found["silence_elsewhere_ms"]["max"], 100.0)
         self.assertEqual(found["takeover_ms"], {"count": 1, "p50": 7.0, "p99": 7.0, "max": 7.0})
 
-    def test_of_nothing_there_is_nothing(self) -> None:
+    def test_an_empty_history_has_no_results(self) -> None:
         self.assertEqual(measured([])["takeover_ms"], {"count": 0})
 
 

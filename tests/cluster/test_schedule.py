@@ -11,11 +11,11 @@ class Schedules(unittest.TestCase):
             self.assertEqual(draw(seed), draw(seed))
         self.assertNotEqual(draw(0).faults, draw(len(THEMES)).faults)
 
-    def test_each_theme_comes_twice_in_twenty_seeds(self) -> None:
+    def test_each_theme_occurs_twice_in_twenty_seeds(self) -> None:
         themes = [draw(seed).theme for seed in range(7, 27)]
         self.assertEqual({themes.count(theme) for theme, _, _ in THEMES}, {2})
 
-    def test_faults_of_one_process_follow_each_other(self) -> None:
+    def test_faults_of_one_process_do_not_overlap(self) -> None:
         for seed in range(500):
             faults = draw(seed).faults
             for place, one in enumerate(faults):
@@ -23,7 +23,7 @@ class Schedules(unittest.TestCase):
                     if one.targets & other.targets:
                         self.assertTrue(one.ends_ms <= other.at_ms or other.ends_ms <= one.at_ms, f"seed {seed}: {one} and {other}")
 
-    def test_all_kinds_are_drawn(self) -> None:
+    def test_all_kinds_of_faults_occur(self) -> None:
         faults = [fault for seed in range(200) for fault in draw(seed).faults]
         kinds = {fault.kind for fault in faults}
         self.assertEqual(kinds, {"kill", "pause", "cut", "isolate", "stop", "drain", "rebalance", "stutter", "fill disk", "rolling", "slow disk", "jump"})

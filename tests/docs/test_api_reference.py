@@ -25,7 +25,7 @@ class ApiReference(unittest.TestCase):
         for name in description["components"]["schemas"]:
             self.assertIn(f"### {name}", lines)
 
-    def test_types_are_told_in_words(self) -> None:
+    def test_types_are_described_in_words(self) -> None:
         for schema, told in (
             ({"type": ["integer", "null"], "minimum": 0}, "integer or null"),
             ({"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}, "integer from 1 to 1,000, by default 100"),

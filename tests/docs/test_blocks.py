@@ -20,25 +20,25 @@ class Blocks(unittest.TestCase):
         with TemporaryDirectory() as folder:
             return list(blocks._wrong(Block(language, text, 1, "", ""), Path(folder), EXECUTABLE))
 
-    def test_a_command_that_does_not_exist(self) -> None:
+    def test_an_unknown_command_is_found(self) -> None:
         self.assertIn("no command", self.findings("sh", "tautwire publish demo/hello hi\n")[0])
 
-    def test_an_option_that_does_not_exist(self) -> None:
+    def test_an_unknown_option_is_found(self) -> None:
         self.assertIn("--retained", self.findings("sh", "echo | bin/tautwire pub -q 1 --retained a b\n")[0])
 
-    def test_options_together_and_options_with_values(self) -> None:
+    def test_combined_options_and_options_with_values(self) -> None:
         self.assertEqual([], self.findings("sh", "tautwire pub -r -q 1 -t a -m 'b --no-option' &\ntautwire serve --set=a=b\n"))
 
-    def test_a_key_that_does_not_exist(self) -> None:
+    def test_an_unknown_key_is_found(self) -> None:
         self.assertIn("max_qoss", self.findings("toml", "[mqtt]\nmax_qoss = 1\n")[0])
 
-    def test_a_part_of_a_configuration_is_enough(self) -> None:
+    def test_a_partial_configuration_is_valid(self) -> None:
         self.assertEqual([], self.findings("toml", '[[listener]]\naddress = "mqtts://0.0.0.0:8883"\n'))
 
-    def test_a_rule_with_a_key_that_does_not_exist(self) -> None:
+    def test_a_rule_with_an_unknown_key_is_found(self) -> None:
         self.assertTrue(self.findings("toml", '{ allow = "publish", topic = "a" },\n'))
 
-    def test_a_file_must_be_named_where_people_see_it(self) -> None:
+    def test_a_file_name_must_be_visible(self) -> None:
         with TemporaryDirectory() as folder:
             for text, is_named in (("Write `b.toml`:", True), ("Write this:", False), ("`b.toml`\n\nWrite this:", False)):
                 page = Page(Path(folder) / f"{is_named}{len(text)}.md")
@@ -55,14 +55,14 @@ class Links(unittest.TestCase):
         page = Page(ROOT / "docs/README.md")
         return links._wrong(page, target, {each.path: each for each in links.all_pages()})
 
-    def test_a_file_that_is_not_there(self) -> None:
+    def test_a_missing_file_is_found(self) -> None:
         self.assertEqual("there is no such file", self.findings("nowhere.md"))
 
-    def test_a_heading_that_is_not_there(self) -> None:
+    def test_a_missing_heading_is_found(self) -> None:
         self.assertIsNone(self.findings("operating/data.md#after-damage"))
         self.assertIn("no such heading", self.findings("operating/data.md#before-damage") or "")
 
-    def test_anchors_are_those_of_code_hosts(self) -> None:
+    def test_anchors_match_those_of_code_hosts(self) -> None:
         slugs = Slugs()
         self.assertEqual("who-clients-are", slugs.of("Who clients are"))
         self.assertEqual("tls-12-and-13", slugs.of("TLS 1.2 and 1.3"))

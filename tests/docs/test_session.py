@@ -25,16 +25,16 @@ class Commands(unittest.TestCase):
         with self.assertRaisesRegex(Failure, "false"):
             self.session.run("false\necho done\n", 0)
 
-    def test_a_condition_may_fail(self) -> None:
+    def test_a_condition_can_fail(self) -> None:
         self.session.run("! false\nif false; then true; fi\nfalse || true\n", 0)
 
-    def test_the_last_command_ends_with_the_code_that_is_named(self) -> None:
+    def test_the_last_command_exits_with_the_given_code(self) -> None:
         self.session.run("(exit 3)\n", 3)
         for commands in ("true\n", "(exit 2)\n"):
             with self.assertRaisesRegex(Failure, "instead of 3"):
                 self.session.run(commands, 3)
 
-    def test_any_command_may_fail_where_the_page_says_so(self) -> None:
+    def test_any_command_can_fail_if_the_page_allows_it(self) -> None:
         self.session.run("false\n(exit 2)\n", None)
 
     def test_blocks_share_a_shell(self) -> None:
@@ -42,19 +42,19 @@ class Commands(unittest.TestCase):
         self.session.run('echo "$name in $(basename "$PWD")"\n', 0)
         self.session.prints("value in inside\n")
 
-    def test_lines_are_waited_for_and_counted(self) -> None:
+    def test_lines_are_awaited_and_counted(self) -> None:
         self.session.run("(until [ -e go ]; do :; done; echo late) &\necho once; echo 'at 12:30'\ntouch go\n", 0)
         self.session.prints("late\nonce\nat …\n")
         with self.assertRaisesRegex(Failure, "not printed: 'once'"):
             self.session.prints("once\nonce\n", timeout_s=0.1)
 
-    def test_only_what_the_last_block_printed_counts(self) -> None:
+    def test_only_the_output_of_the_last_block_counts(self) -> None:
         self.session.run("echo before\n", 0)
         self.session.run("echo now\n", 0)
         with self.assertRaises(Failure):
             self.session.prints("before\n", timeout_s=0.1)
 
-    def test_a_shell_that_ends_is_noticed(self) -> None:
+    def test_the_end_of_a_shell_is_detected(self) -> None:
         with self.assertRaisesRegex(Failure, "has ended"):
             self.session.run("exit 0\n", 0)
 

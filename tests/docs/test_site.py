@@ -31,7 +31,7 @@ class Site(unittest.TestCase):
     def test_every_page_is_in_the_navigation(self) -> None:
         self.assertEqual([], self.faults)
 
-    def test_links_lead_somewhere(self) -> None:
+    def test_links_have_targets(self) -> None:
         anchors = {path: set(re.findall(r'id="([^"]+)"', text)) for path, text in self.pages.items()}
         for path, text in self.pages.items():
             for link in re.findall(r'(?:href|src)="([^"]+)"', text):
@@ -43,22 +43,22 @@ class Site(unittest.TestCase):
                 if anchor and target in anchors:
                     self.assertIn(anchor, anchors[target], f"{path.name}: {link}")
 
-    def test_nothing_is_loaded_from_elsewhere(self) -> None:
+    def test_no_resource_is_external(self) -> None:
         for path, text in self.pages.items():
             self.assertEqual([], re.findall(r'<(?:script|img|link)[^>]+(?:src|href)="https?:[^"]*"', text), path.name)
 
-    def test_marks_of_tests_are_not_shown(self) -> None:
+    def test_test_markers_are_hidden(self) -> None:
         for path, text in self.pages.items():
             self.assertNotIn("<!-- runs", text, path.name)
             self.assertNotIn("<!-- prints", text, path.name)
 
-    def test_the_search_knows_every_page(self) -> None:
+    def test_the_search_covers_every_page(self) -> None:
         index = (self.folder / "index.js").read_text()
         for path in self.pages:
             self.assertIn(f'"address":"{path.relative_to(self.folder).as_posix()}', index)
 
 
-    def test_a_browser_searches_without_a_server(self) -> None:
+    def test_the_search_works_without_a_server(self) -> None:
         browser = shutil.which("chromium")
         if not browser:
             self.skipTest("there is no chromium")

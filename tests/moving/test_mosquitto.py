@@ -118,7 +118,7 @@ class Moving(unittest.TestCase):
         with_marker.close()
         self.assertEqual(client.receive().payload, b"marker")
 
-    def test_the_report_says_what_was_taken_over(self) -> None:
+    def test_the_report_lists_the_imported_state(self) -> None:
         for line in (
             r"\n +5 sessions\n",
             r"\n +6 subscriptions\n",
@@ -129,7 +129,7 @@ class Moving(unittest.TestCase):
             self.assertRegex(self.told, line)
         self.assertRegex(self.checked, r"5 sessions and 3 retained messages")
 
-    def test_a_session_of_3_1_1_gets_all_that_waits_in_order_and_once(self) -> None:
+    def test_a_3_1_1_session_gets_queued_messages_once_in_order(self) -> None:
         client = self.resume("old", 4)
         got = [client.receive() for _ in range(WAITING)]
         self.assertEqual([packet.payload for packet in got], [b"%d" % number for number in range(WAITING)])
@@ -152,14 +152,14 @@ class Moving(unittest.TestCase):
         client.deliver("n/own", b"mine", qos=1, packet_id=9)
         self.expect_nothing_more(client, "n/marker")
 
-    def test_a_session_behind_a_mount_point_is_there_behind_it(self) -> None:
+    def test_a_session_of_a_mount_point_is_imported_there(self) -> None:
         client = kept(self.mounted_port, "mounted")
         self.addCleanup(client.cut)
         self.assertTrue(client.session_present)
         got = client.receive()
         self.assertEqual((got.topic, got.payload), ("door", b"open"))
 
-    def test_what_is_in_flight_goes_on_where_it_was(self) -> None:
+    def test_messages_in_flight_continue(self) -> None:
         client = self.resume("half", 5)
         first, *others = [client.read() for _ in range(6)]
         self.assertEqual([packet.type for packet in (first, *others)], [PUBREL, *[PUBLISH] * 5])
@@ -180,7 +180,7 @@ class Moving(unittest.TestCase):
         client = self.resume("half", 5)
         self.expect_nothing_more(client, "h/marker")
 
-    def test_a_message_that_was_not_released_is_not_published_again(self) -> None:
+    def test_an_unreleased_message_is_not_published_again(self) -> None:
         watcher = Client(self.port, "watcher")
         self.addCleanup(watcher.cut)
         watcher.subscribe("a/held", 2 | NO_RETAINED)
@@ -192,7 +192,7 @@ class Moving(unittest.TestCase):
         self.assertEqual(said(client.read()), (PUBCOMP, 40))
         self.expect_nothing_more(watcher, "w/marker")
 
-    def test_retained_messages_are_there_with_their_properties(self) -> None:
+    def test_retained_messages_are_imported_with_their_properties(self) -> None:
         client = Client(self.port, "reader")
         self.addCleanup(client.cut)
         client.subscribe("r/#", 2)
@@ -201,7 +201,7 @@ class Moving(unittest.TestCase):
         self.assertTrue(got["r/plain"].retain and got["r/described"].retain)
         self.assertIn(DESCRIBED, got["r/described"].properties)
 
-    def test_a_session_that_ended_with_its_connection_is_not_there(self) -> None:
+    def test_a_session_without_expiry_is_not_imported(self) -> None:
         client = kept(self.port, "ends", expiry_s=0)
         self.addCleanup(client.cut)
         self.assertFalse(client.session_present)

@@ -145,7 +145,7 @@ class OpenApi(unittest.TestCase):
     def tearDownClass(cls) -> None:
         cls.broker.close()
 
-    def test_schemas_are_schemas_and_operations_have_names_of_their_own(self) -> None:
+    def test_schemas_are_valid_and_operations_have_unique_names(self) -> None:
         for schema in DOCUMENT["components"]["schemas"].values():
             jsonschema.Draft202012Validator.check_schema(schema)
         names = [operation(path, method)["operationId"] for path, method in self.operations()]
@@ -154,7 +154,7 @@ class OpenApi(unittest.TestCase):
     def test_the_broker_serves_the_document(self) -> None:
         self.assertEqual(json.loads(self.broker.ask("GET", "/openapi.json").body), DOCUMENT)
 
-    def test_each_operation_answers_as_it_is_described(self) -> None:
+    def test_each_operation_responds_as_documented(self) -> None:
         self.broker.connect("meter-7")
         self.broker.connect("away").close()
         seen = set()
@@ -173,7 +173,7 @@ class OpenApi(unittest.TestCase):
             missing = {status for status in expected if (path, method, status) not in seen}
             self.assertFalse(missing, f"{method} {path} has no example that is answered with {missing}")
 
-    def test_an_operation_asks_for_the_role_that_is_written_there(self) -> None:
+    def test_an_operation_requires_its_documented_role(self) -> None:
         for path, method in self.operations():
             needs = operation(path, method)["x-required-role"]
             # Requests that change nothing: they are refused, or invalid.

@@ -48,7 +48,7 @@ class RelayTest(unittest.TestCase):
                 self.relay.refuse()
                 self.assertEqual(client.recv(10), b"")
 
-    def test_it_holds_answers_back(self) -> None:
+    def test_it_delays_responses(self) -> None:
         self.relay.forward(self.echo.port)
         client = self.connect()
         with self.echo.take() as server:
@@ -85,14 +85,14 @@ def player(*lines: str) -> Player:
 
 
 class PlayerTest(unittest.TestCase):
-    def test_it_takes_what_is_expected(self) -> None:
+    def test_it_accepts_expected_packets(self) -> None:
         one = player("attempt unreachable", "connected 0", "b", "a", "1", "c", "2", "subscribed x 2")
         one.sees("connected 0")
         one.sees_in_any_order("a", "b")
         one.sees_in_any_order("c", ordered=["1", "2"])
         self.assertEqual(one.sees_like("subscribed x [012]"), "subscribed x 2")
 
-    def test_it_notices_everything_else(self) -> None:
+    def test_it_reports_unexpected_packets(self) -> None:
         for wrong in (
             lambda: player("connected 1").sees("connected 0"),
             lambda: player().sees("connected 0"),
@@ -110,7 +110,7 @@ class PlayerTest(unittest.TestCase):
         with self.assertRaisesRegex(Broken, r"(?s)go 1 says.* connected 0\n-message a 2 0 x\n\+message a 1 0 x"):
             one.sees("message a 2 0 x")
 
-    def test_reason_codes_look_the_same(self) -> None:
+    def test_reason_codes_are_normalized(self) -> None:
         self.assertEqual(plain("ended session_taken_over 0x8E"), "ended session_taken_over 0x8e")
         self.assertEqual(plain("failed request no_responder 0x10"), "failed request no_responder")
 

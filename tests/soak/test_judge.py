@@ -19,38 +19,38 @@ def heard(numbers: list[int], qos: int, of: Stream, top: int | None = None) -> H
 
 
 class Streams(unittest.TestCase):
-    def test_in_order_and_whole_nothing_lacks(self) -> None:
+    def test_a_complete_ordered_sequence_has_no_losses(self) -> None:
         for qos in (1, 2):
             self.assertEqual(heard([1, 2, 3], qos, stream(qos, 3)).lacks(stream(qos, 3)), 0)
             self.assertEqual(heard([1], qos, stream(qos, 3)).lacks(stream(qos, 3)), 2)
         self.assertEqual(Heard(due_from=1).lacks(stream(1, 3)), 3)
         self.assertEqual(Heard().lacks(stream(1, 3)), 0)
 
-    def test_what_is_passed_over_is_lost(self) -> None:
+    def test_skipped_messages_are_lost(self) -> None:
         for qos in (1, 2):
             for numbers in ([2], [1, 3], [1, 2, 4, 3]):
                 with self.assertRaises(Broken, msg=f"{numbers}"):
                     heard(numbers, qos, stream(qos, 4))
 
-    def test_what_was_sent_twice_is_not_passed_over_either(self) -> None:
+    def test_skipped_resent_messages_are_lost(self) -> None:
         with self.assertRaises(Broken):
             heard([1, 3], 1, stream(1, 3, resent={2, 3}))
 
-    def test_a_message_of_qos_2_comes_once_whatever_happened(self) -> None:
+    def test_a_qos_2_message_arrives_once(self) -> None:
         for numbers, top in (([1, 1], None), ([2], 2), ([1, 2, 1], None)):
             with self.assertRaises(Broken, msg=f"{numbers}"):
                 heard(numbers, 2, stream(2, 3, resent={1, 2}), top)
 
-    def test_a_message_of_qos_1_may_come_again_on_another_connection(self) -> None:
+    def test_a_qos_1_message_can_repeat_on_another_connection(self) -> None:
         self.assertEqual(heard([2, 3, 4], 1, stream(1, 4), top=3).top, 4)
 
-    def test_a_message_of_qos_1_may_come_twice_on_one_connection_if_it_was_sent_twice(self) -> None:
+    def test_a_qos_1_message_can_repeat_if_it_was_resent(self) -> None:
         self.assertEqual(heard([1, 2, 1, 2, 3], 1, stream(1, 3, resent={1, 2})).top, 3)
         for numbers, top in (([1, 2, 2], None), ([3, 2], 3)):
             with self.assertRaises(Broken, msg=f"{numbers}"):
                 heard(numbers, 1, stream(1, 3), top)
 
-    def test_what_nobody_sent_is_found(self) -> None:
+    def test_unsent_messages_are_found(self) -> None:
         with self.assertRaises(Broken):
             heard([1, 2], 1, stream(1, 1))
         self.assertEqual(number_of("t", payload_of("t", 101)), 101)
@@ -60,7 +60,7 @@ class Streams(unittest.TestCase):
 
 
 class Groups(unittest.TestCase):
-    def test_each_message_comes_to_one_member_in_any_order(self) -> None:
+    def test_each_message_reaches_one_member_in_any_order(self) -> None:
         group, sent = Shared(), stream(2, 4)
         for number in (2, 1, 4):
             group.take("a", sent, number, 2)
@@ -72,7 +72,7 @@ class Groups(unittest.TestCase):
 
 
 class Retained(unittest.TestCase):
-    def test_the_state_is_the_last_acknowledged_or_a_later_one(self) -> None:
+    def test_the_state_is_the_last_acknowledged_or_later(self) -> None:
         kept = Kept("k")
         self.assertTrue(kept.may_be_absent())
         first, second = kept.next_payload(False), kept.next_payload(False)
@@ -98,7 +98,7 @@ class Retained(unittest.TestCase):
 
 
 class WillsOfClients(unittest.TestCase):
-    def test_a_will_that_is_due_comes_once(self) -> None:
+    def test_a_due_will_arrives_once(self) -> None:
         wills = Wills()
         wills.decide("w", HELD)
         with self.assertRaises(Broken):
@@ -110,7 +110,7 @@ class WillsOfClients(unittest.TestCase):
         with self.assertRaises(Broken):
             wills.take("w")
 
-    def test_a_will_that_was_discarded_never_comes(self) -> None:
+    def test_a_discarded_will_never_arrives(self) -> None:
         wills = Wills()
         wills.decide("w", EITHER)
         self.assertEqual(wills.missing(), [])

@@ -30,7 +30,7 @@ def started(code: str) -> subprocess.Popen[str]:
 
 
 class Processes(unittest.TestCase):
-    def test_an_orphan_is_found_and_ended(self) -> None:
+    def test_an_orphan_process_is_found_and_ended(self) -> None:
         processes.adopt_orphans()
         script = f"{sys.executable} -c '{SLEEP}' <&3 >/dev/null & echo $!"
         reader, writer = os.pipe()
@@ -42,7 +42,7 @@ class Processes(unittest.TestCase):
         os.close(reader)
         os.close(writer)
 
-    def test_what_is_spared_is_not_found_nor_what_it_has_started(self) -> None:
+    def test_spared_processes_and_their_children_are_not_found(self) -> None:
         with subprocess.Popen(["sh", "-c", "cat & cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as shell:
             found = processes.descendants(frozenset({shell.pid}))
             shell.communicate()
@@ -50,7 +50,7 @@ class Processes(unittest.TestCase):
 
 
 class Plans(unittest.TestCase):
-    def test_a_seed_gives_the_same_steps_and_another_one_gives_others(self) -> None:
+    def test_equal_seeds_give_equal_steps_and_others_differ(self) -> None:
         def first(seed: int, thread: int) -> list[tuple[float, float, float]]:
             return list(itertools.islice(plan(seed, thread), 100))
 
@@ -70,7 +70,7 @@ class Stops(unittest.TestCase):
         longest, _ = watch.communicate()
         self.assertGreater(float(longest), SHORTEST_S)
 
-    def test_what_is_spared_is_not_stopped(self) -> None:
+    def test_spared_processes_are_not_stopped(self) -> None:
         spared, other = started(SLEEP), started(SLEEP)
         with Stopper(7, 2, frozenset({spared.pid})) as stopper:
             seen = set()
@@ -91,17 +91,17 @@ class Runs(unittest.TestCase):
         arguments = ["--repeat", "2", "--seed", "40", "--load", "1", "--", *command]
         return subprocess.run([sys.executable, "-B", ROOT / "tests/stress/run.py", *arguments], stdout=subprocess.PIPE, text=True)
 
-    def test_a_command_that_passes_passes(self) -> None:
+    def test_a_successful_command_passes(self) -> None:
         done = self.run_it("true")
         self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (0, "2 passed, 0 failed"), done.stdout)
 
-    def test_one_that_fails_is_told_with_its_seed_and_its_last_lines(self) -> None:
+    def test_a_failed_command_is_reported_with_seed_and_output(self) -> None:
         done = self.run_it("sh", "-c", "echo what is wrong; exit 3")
         self.assertEqual(done.returncode, 1)
         for part in ("FAIL command, seed 41: status 3", "  | what is wrong", "--repeat 1 --seed 41", "0 passed, 2 failed"):
             self.assertIn(part, done.stdout)
 
-    def test_what_is_left_behind_is_ended(self) -> None:
+    def test_remaining_processes_are_ended(self) -> None:
         done = self.run_it("sh", "-c", "sleep 1000 & echo")
         self.assertIn("1 processes left behind", done.stdout)
         self.assertEqual(done.returncode, 0)

@@ -57,7 +57,7 @@ class Telemetry(unittest.TestCase):
             self.assertLess(time.monotonic(), until, what)
             time.sleep(0.02)
 
-    def test_all_metrics_are_sent_and_they_are_those_of_the_admin_api(self) -> None:
+    def test_all_metrics_of_the_admin_api_are_sent(self) -> None:
         collector = self.collector()
         broker = self.broker(f'endpoint = "{collector.url}"\nlogs = false\n{FAST}')
         broker.refuse_connects(3)
@@ -82,7 +82,7 @@ class Telemetry(unittest.TestCase):
         self.assertEqual([attributes(point) for point in listeners], [{"listener": re.search('listener="([^"]+)"', text)[1]}])
         self.assertEqual((sent["tautwire_stored_bytes"].unit, sent["tautwire_uptime_seconds"].unit), ("By", "s"))
 
-    def test_the_broker_says_who_it_is(self) -> None:
+    def test_the_broker_sends_its_resource_attributes(self) -> None:
         collector = self.collector()
         settings = f'endpoint = "{collector.url}"\n{FAST}'
         self.broker(settings + 'attributes = ["deployment.environment.name=test", "host.name=here"]\nservice_name = "plant-7"\n')
@@ -95,7 +95,7 @@ class Telemetry(unittest.TestCase):
         self.assertRegex(said["service.instance.id"], r"^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")
         self.assertRegex(said["service.version"], r"^\d+\.\d+\.\d+")
 
-    def test_lines_of_the_log_are_sent_from_the_start_on_and_the_rest_at_the_end(self) -> None:
+    def test_log_lines_are_sent_from_start_to_stop(self) -> None:
         collector = self.collector()
         broker = self.broker(f'endpoint = "{collector.url}"\nmetrics = false\n', more="log.level = \"debug\"\nlog.format = \"json\"")
         broker.refuse_connects(2)
@@ -114,13 +114,13 @@ class Telemetry(unittest.TestCase):
         self.assertEqual([message for target, message in lines if not own.match(target)][-len(bodies):], [body.replace('"', '\\"') for body in bodies])
         self.assertEqual([], collector.wrong)
 
-    def test_nothing_is_sent_and_no_thread_is_there_where_nobody_asks_for_it(self) -> None:
+    def test_disabled_telemetry_sends_nothing_and_has_no_thread(self) -> None:
         broker = self.broker("")
         threads = [path.read_text().strip() for path in broker.threads()]
         self.assertNotIn("telemetry", threads)
         broker.end()
 
-    def test_a_collector_that_comes_later_gets_the_log_of_before(self) -> None:
+    def test_a_late_collector_receives_earlier_log_lines(self) -> None:
         with socket.socket() as held:
             held.bind(("127.0.0.1", 0))
             port = held.getsockname()[1]
@@ -140,7 +140,7 @@ class Telemetry(unittest.TestCase):
         self.wait_until(lambda: "collector accepts requests again" in broker.log(), "it is told")
         self.assertEqual(broker.metric("telemetry_log_records_dropped_total"), 0)
 
-    def test_what_may_not_be_sent_again_is_counted_and_not_sent_again(self) -> None:
+    def test_permanently_failed_batches_are_counted_and_dropped(self) -> None:
         for answer in (Answer(500), Answer(400), Answer(302, fields={"Location": "/v1/elsewhere"})):
             with self.subTest(answer=answer):
                 collector = self.collector()
@@ -154,7 +154,7 @@ class Telemetry(unittest.TestCase):
                 collector.wait_for(has(LOGS, 2), "what comes later")
                 self.assertNotEqual(first, collector.of(LOGS)[1].body)
 
-    def test_what_may_be_sent_again_is_sent_again_as_it_was(self) -> None:
+    def test_retryable_batches_are_resent_unchanged(self) -> None:
         for status in (429, 502, 503, 504):
             with self.subTest(status=status):
                 collector = self.collector()
@@ -166,7 +166,7 @@ class Telemetry(unittest.TestCase):
                 self.assertGreater(second.at_s - first.at_s, 0.4)
                 self.wait_until(lambda: broker.metric("telemetry_items_sent_total") > 0, "it is counted")
 
-    def test_a_collector_is_not_asked_before_it_wants(self) -> None:
+    def test_retry_after_is_respected(self) -> None:
         collector = self.collector()
         collector.answer = lambda _: Answer(429, fields={"Retry-After": "3"}) if len(collector.requests) == 1 else Answer()
         self.broker(f'endpoint = "{collector.url}"\n{FAST}')
@@ -175,7 +175,7 @@ class Telemetry(unittest.TestCase):
         first, second = collector.requests[:2]
         self.assertGreaterEqual(second.at_s - first.at_s, 3)
 
-    def test_some_may_be_refused(self) -> None:
+    def test_a_collector_can_refuse_some_items(self) -> None:
         collector = self.collector()
         refusal = Answer(body=b'{"partialSuccess":{"rejectedLogRecords":"1","errorMessage":"x"}}')
         # Of the first request alone: how many requests the lines of a start take depends on the machine.
@@ -185,7 +185,7 @@ class Telemetry(unittest.TestCase):
         self.wait_until(lambda: broker.metric("telemetry_items_refused_total") == 1, "it is counted")
         self.assertEqual(broker.metric("telemetry_requests_failed_total"), 0)
 
-    def test_nobody_waits_for_a_collector_that_does_not_answer(self) -> None:
+    def test_an_unresponsive_collector_delays_nothing(self) -> None:
         listener = socket.create_server(("127.0.0.1", 0))
         self.addCleanup(listener.close)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -197,7 +197,7 @@ class Telemetry(unittest.TestCase):
         broker.end()
         self.assertLess(time.monotonic() - begin, END_S)
 
-    def test_fields_of_requests_come_from_a_file_and_are_told_to_nobody_else(self) -> None:
+    def test_request_headers_come_from_a_file_and_stay_secret(self) -> None:
         collector, other = self.collector(), self.collector()
         broker = self.broker("", more='log.level = "debug"')
         (broker.folder / "headers").write_text("Authorization: Bearer very-secret\nx-scope: 7\n")
@@ -213,7 +213,7 @@ class Telemetry(unittest.TestCase):
         self.assertNotIn("very-secret", broker.log())
         self.assertFalse([record for record in records_of(collector.of(LOGS)) if "very-secret" in record.body.string_value])
 
-    def test_off_is_off_after_a_reload(self) -> None:
+    def test_telemetry_can_be_disabled_by_a_reload(self) -> None:
         collector = self.collector()
         broker = self.broker(f'endpoint = "{collector.url}"\n{FAST}')
         collector.wait_for(has(METRICS), "metrics")
@@ -227,7 +227,7 @@ class Telemetry(unittest.TestCase):
 class Judge(unittest.TestCase):
     """It detects errors."""
 
-    def test_what_is_wrong_is_refused(self) -> None:
+    def test_invalid_settings_are_refused(self) -> None:
         record = '{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{}]}}]}}]}}'
         judge(LOGS, record.format('{"timeUnixNano":"1","severityNumber":9}'))
         wrong = [

@@ -58,7 +58,7 @@ class Traces(unittest.TestCase):
         collector.wait_for(lambda requests: len(spans_of(requests)) >= count, f"{count} spans")
         return spans_of(collector.requests)
 
-    def test_a_message_is_followed_from_its_publisher_to_each_receiver(self) -> None:
+    def test_a_message_is_traced_from_publisher_to_each_receiver(self) -> None:
         # With several threads, receivers are on all of them.
         for threads in (1, 3):
             for qos in (0, 1, 2):
@@ -96,13 +96,13 @@ class Traces(unittest.TestCase):
                     self.assertEqual(len({span.span_id for span in spans}), 7)
                     self.assertEqual(len({attributes(span)["messaging.message.id"] for span in spans}), 1)
 
-    def test_the_payload_is_told_to_nobody(self) -> None:
+    def test_payloads_are_not_exported(self) -> None:
         collector, broker = self.scene()
         self.client(broker, "publisher").deliver("t", b"very-secret", qos=1, properties=described(FOLLOWED))
         self.spans(collector, 1)
         self.assertFalse([request for request in collector.requests if "very-secret" in request.body])
 
-    def test_nobody_is_followed_who_does_not_want_it(self) -> None:
+    def test_unsampled_traces_are_not_exported(self) -> None:
         collector, broker = self.scene()
         publisher = self.client(broker, "publisher")
         wrong = [
@@ -115,7 +115,7 @@ class Traces(unittest.TestCase):
         [span] = self.spans(collector, 1)
         self.assertEqual(attributes(span)["messaging.destination.name"], "last")
 
-    def test_chance_picks_those_that_do_not_say(self) -> None:
+    def test_messages_without_a_parent_are_sampled(self) -> None:
         collector, broker = self.scene("trace_sample_ratio = 1\n", threads=2)
         self.client(broker, "receiver").subscribe("t", 0)
         self.client(broker, "old", version=4).deliver("t", qos=1)
@@ -130,7 +130,7 @@ class Traces(unittest.TestCase):
             [delivered] = [span for span in spans if span.parent_span_id == published.span_id]
             self.assertEqual(delivered.trace_id, published.trace_id)
 
-    def test_a_share_of_all_is_a_share(self) -> None:
+    def test_the_sampling_ratio_is_respected(self) -> None:
         collector, broker = self.scene("trace_sample_ratio = 0.1\n")
         publisher = self.client(broker, "publisher")
         for _ in range(1_000):
@@ -141,7 +141,7 @@ class Traces(unittest.TestCase):
         )
         self.assertIn(len(spans_of(collector.requests)), range(50, 160))
 
-    def test_a_refusal_is_an_error_and_nobody_wanting_it_is_none(self) -> None:
+    def test_a_refusal_is_an_error_and_no_subscriber_is_not(self) -> None:
         rules = '[[role]]\nname = "r"\nrules = [{ deny = ["publish"], topics = "closed" }, { allow = ["publish"], topics = "#" }]\n[[assign]]\neveryone = true\nroles = "r"\n'
         collector, broker = self.scene(more='acl.file = "rules.toml"', files={"rules.toml": rules})
         publisher = self.client(broker, "publisher")
@@ -151,7 +151,7 @@ class Traces(unittest.TestCase):
         self.assertEqual((attributes(refused)["mqtt.reason_code"], refused.status.code), (0x87, 2))
         self.assertEqual((attributes(unwanted)["mqtt.reason_code"], unwanted.status.code), (0x10, 0))
 
-    def test_who_is_away_has_it_in_its_queue(self) -> None:
+    def test_a_message_for_an_offline_client_is_in_its_queue(self) -> None:
         collector, broker = self.scene()
         receiver = self.client(broker, "receiver", expiry_s=300)
         receiver.subscribe("t", 1)
@@ -171,7 +171,7 @@ class Traces(unittest.TestCase):
         self.assertEqual((sent.parent_span_id, sent.trace_id), (queued.parent_span_id, queued.trace_id))
         self.assertGreaterEqual(sent.end_time_unix_nano, queued.end_time_unix_nano)
 
-    def test_what_waits_for_an_acknowledgement_is_in_the_queue(self) -> None:
+    def test_a_message_awaiting_an_acknowledgement_is_in_the_queue(self) -> None:
         collector, broker = self.scene()
         receiver = self.client(broker, "receiver", receive_maximum=1)
         receiver.subscribe("t", 1)
@@ -194,7 +194,7 @@ class Traces(unittest.TestCase):
         self.assertEqual({(span.trace_id.hex(), span.parent_span_id) for span in delivered}, {(TRACE, published.span_id)})
         return delivered
 
-    def test_what_is_sent_again_after_a_reconnection_is_followed_each_time(self) -> None:
+    def test_a_message_resent_after_a_reconnect_is_traced_each_time(self) -> None:
         for on_disk in (False, True):
             with self.subTest(on_disk=on_disk):
                 collector, broker = self.scene(on_disk=on_disk)
@@ -211,7 +211,7 @@ class Traces(unittest.TestCase):
                 self.assertEqual({each["messaging.client.id"] for each in told}, {"receiver"})
                 self.assertEqual(len({each["messaging.message.id"] for each in told}), 1)
 
-    def test_a_retained_message_is_followed_to_each_new_subscription(self) -> None:
+    def test_a_retained_message_is_traced_to_each_new_subscription(self) -> None:
         for qos in (0, 1, 2):
             with self.subTest(qos=qos):
                 collector, broker = self.scene(threads=2)
@@ -226,7 +226,7 @@ class Traces(unittest.TestCase):
                 self.assertEqual([each["messaging.client.id"] for each in told], ["receiver-0", "receiver-1"])
                 self.assertEqual({each["mqtt.qos"] for each in told}, {qos})
 
-    def test_a_will_is_followed_as_its_client_has_left_it(self) -> None:
+    def test_a_will_is_traced(self) -> None:
         for on_disk in (False, True):
             with self.subTest(on_disk=on_disk):
                 collector, broker = self.scene(on_disk=on_disk)
@@ -239,7 +239,7 @@ class Traces(unittest.TestCase):
                 self.assertEqual((published.parent_span_id.hex(), published.trace_id.hex()), (PARENT, TRACE))
                 self.assertEqual(delivered.parent_span_id, published.span_id)
 
-    def test_the_member_of_a_shared_subscription_is_followed(self) -> None:
+    def test_a_shared_subscription_member_is_traced(self) -> None:
         for threads in (1, 3):
             with self.subTest(threads=threads):
                 collector, broker = self.scene(threads=threads)
@@ -252,7 +252,7 @@ class Traces(unittest.TestCase):
                 members = [attributes(span)["messaging.client.id"] for span in delivered]
                 self.assertEqual(sorted(members), sorted([f"member-{number}" for number in range(3)] * 2))
 
-    def test_a_message_with_many_receivers_has_spans_for_some_and_the_rest_is_counted(self) -> None:
+    def test_spans_per_message_are_limited_and_the_rest_counted(self) -> None:
         collector, broker = self.scene()
         for number in range(20):
             self.client(broker, f"receiver-{number}").subscribe("t", 0)
@@ -260,7 +260,7 @@ class Traces(unittest.TestCase):
         self.assertEqual(len(self.spans(collector, 17)), 17)
         self.assertEqual(broker.metric("telemetry_spans_dropped_total"), 4)
 
-    def test_what_is_kept_is_followed_until_it_is_acknowledged(self) -> None:
+    def test_a_stored_message_is_traced_until_acknowledged(self) -> None:
         collector, broker = self.scene(on_disk=True)
         receiver = self.client(broker, "receiver", expiry_s=300)
         receiver.subscribe("t", 1)
@@ -275,7 +275,7 @@ class Traces(unittest.TestCase):
         # The acknowledgement waits for the disk; delivery is reported when the message is in the window.
         self.assertTrue(all(span.end_time_unix_nano >= ended[attributes(span)["messaging.message.id"]] for span in published))
 
-    def test_a_publisher_that_is_gone_leaves_no_span_behind(self) -> None:
+    def test_a_disconnected_publisher_leaves_no_span(self) -> None:
         collector, broker = self.scene(on_disk=True)
         self.client(broker, "receiver", expiry_s=300).subscribe("t", 1)
         for number in range(20):
@@ -284,14 +284,14 @@ class Traces(unittest.TestCase):
             publisher.cut()
         self.spans(collector, 40)
 
-    def test_topics_are_told_only_where_that_is_wanted(self) -> None:
+    def test_topics_are_exported_only_if_configured(self) -> None:
         collector, broker = self.scene("trace_topics = false\n")
         self.client(broker, "publisher").deliver("very/secret", qos=1, properties=described(FOLLOWED))
         [span] = self.spans(collector, 1)
         self.assertNotIn("messaging.destination.name", attributes(span))
         self.assertNotIn("very/secret", collector.requests[0].body)
 
-    def test_what_the_broker_says_of_itself_is_not_followed(self) -> None:
+    def test_sys_messages_are_not_traced(self) -> None:
         collector, broker = self.scene("trace_sample_ratio = 1\n", more="sys.interval_s = 1", threads=2)
         self.client(broker, "receiver").subscribe("$SYS/#", 0)
         watcher = self.client(broker, "watcher")

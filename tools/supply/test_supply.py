@@ -39,7 +39,7 @@ def product():
 
 
 class Packages(unittest.TestCase):
-    def test_the_tree_of_cargo_is_read(self):
+    def test_the_cargo_tree_is_parsed(self):
         read = product()
         self.assertEqual(read.root.purl, "pkg:cargo/tautwire-a@0.1.0")
         self.assertTrue(read.root.is_ours)
@@ -50,7 +50,7 @@ class Packages(unittest.TestCase):
         with self.assertRaises(CannotRead):
             packages.read_tree(["no tree"], {})
 
-    def test_a_lock_of_npm_is_read_as_node_finds_packages(self):
+    def test_an_npm_lock_file_is_resolved_like_node(self):
         lock = {
             "node_modules/@us/a": {"resolved": "packages/a", "link": True},
             "packages/a": {"name": "@us/a", "version": "1.0.0", "license": "MIT", "dependencies": {"b": "^1", "c": "*"}, "devDependencies": {"d": "*"}},
@@ -64,7 +64,7 @@ class Packages(unittest.TestCase):
         self.assertEqual(needs["pkg:npm/b@1.2.0"], {"pkg:npm/c@2.0.0"})
         self.assertEqual(found["pkg:npm/b@1.2.0"].hashes, {"SHA-512": "000000"})
 
-    def test_a_go_module_of_others_needs_a_licence(self):
+    def test_a_third_party_go_module_needs_a_licence(self):
         text = "module example.org/us\n\ngo 1.24\n\nrequire (\n\texample.org/b v1.0.0\n)\n"
         with self.assertRaisesRegex(CannotRead, "example.org/b"):
             packages.go_module(text, "0.1.0")
@@ -73,7 +73,7 @@ class Packages(unittest.TestCase):
 
 
 class Versions(unittest.TestCase):
-    def test_what_is_shipped_is_there_once_and_has_a_checksum(self):
+    def test_each_shipped_package_is_listed_once_with_a_checksum(self):
         made = product()
         for package in made.packages.values():
             package.hashes = {"SHA-256": "00" * 32}
@@ -91,7 +91,7 @@ class Versions(unittest.TestCase):
 
 
 class Licences(unittest.TestCase):
-    def test_terms_have_to_be_met_by_what_is_allowed(self):
+    def test_licence_terms_must_be_satisfied(self):
         for expression in ("MIT", "MIT OR GPL-3.0-only", "(MIT OR GPL-3.0-only) AND Unicode-3.0", "Apache-2.0 WITH LLVM-exception"):
             self.assertTrue(licences.is_allowed(expression), expression)
         for expression in ("GPL-3.0-only", "MIT AND GPL-3.0-only", "MIT WITH LLVM-exception", "MIT AND (GPL-3.0-only OR SSPL-1.0)"):
@@ -100,14 +100,14 @@ class Licences(unittest.TestCase):
             with self.assertRaises(licences.NotUnderstood, msg=expression):
                 licences.is_allowed(expression)
 
-    def test_what_is_not_allowed_is_named(self):
+    def test_disallowed_licences_are_reported(self):
         read = product()
         self.assertEqual(list(licences.refused([read])), [])
         read.packages["pkg:cargo/derive@2.0.0"].licence = ""
         (line,) = licences.refused([read])
         self.assertIn("a: derive 2.0.0: its licence, none", line)
 
-    def test_the_page_lists_what_others_wrote_and_what_is_there_twice(self):
+    def test_the_page_lists_third_party_packages_and_duplicates(self):
         read = product()
         read.packages["pkg:cargo/derive@2.0.0"].is_shipped = False
         page = licences.page([read])
@@ -121,7 +121,7 @@ class Sboms(unittest.TestCase):
     def valid(self, text):
         self.assertIsNone(JsonStrictValidator(SchemaVersion.V1_5).validate_str(text))
 
-    def test_they_keep_to_the_schema_and_are_the_same_each_time(self):
+    def test_sboms_match_the_schema_and_are_reproducible(self):
         with mock.patch.dict(os.environ):
             os.environ.pop("SOURCE_DATE_EPOCH", None)
             text = sbom.text(product(), sbom.toolchain())
@@ -136,13 +136,13 @@ class Sboms(unittest.TestCase):
         wrong = told | {"components": [{"name": "without a type"}]}
         self.assertIsNotNone(JsonStrictValidator(SchemaVersion.V1_5).validate_str(json.dumps(wrong)))
 
-    def test_a_time_stands_in_them_where_one_is_given(self):
+    def test_sboms_have_the_given_timestamp(self):
         with mock.patch.dict(os.environ, SOURCE_DATE_EPOCH="86400"):
             text = sbom.text(product(), [])
         self.valid(text)
         self.assertEqual(json.loads(text)["metadata"]["timestamp"], "1970-01-02T00:00:00Z")
 
-    def test_all_that_is_given_away_has_one(self):
+    def test_every_released_artifact_has_an_sbom(self):
         with tempfile.TemporaryDirectory() as folder:
             products = packages.products()
             names = {product.name for product in products}
@@ -152,7 +152,7 @@ class Sboms(unittest.TestCase):
             for path in written:
                 self.valid(path.read_text())
 
-    def test_texts_of_licences_are_collected_once(self):
+    def test_licence_texts_are_collected_once(self):
         with tempfile.TemporaryDirectory() as name:
             folder, read = Path(name), product()
             places = {}
@@ -168,7 +168,7 @@ class Sboms(unittest.TestCase):
         self.assertEqual(text.count("Do what you like."), 1)
         self.assertTrue(text.startswith("old 1.0.0 (MIT OR Apache-2.0), same 0.10.0 (ISC), same 0.9.0+spec (ISC)\n"))
 
-    def test_the_broker_is_made_of_the_dashboard_too(self):
+    def test_the_broker_includes_the_dashboard(self):
         broker = next(product for product in packages.products() if product.name == "tautwire")
         shipped = [package for package in licences.of_others(broker) if package.purl.startswith("pkg:npm/")]
         self.assertEqual({package.name for package in shipped}, {"preact", "uplot"})
@@ -186,7 +186,7 @@ class Advisories(unittest.TestCase):
         with contextlib.redirect_stdout(out):
             return advisories.ask([source]), out.getvalue()
 
-    def test_what_is_known_is_a_finding(self):
+    def test_a_known_vulnerability_is_a_finding(self):
         told = {"vulnerabilities": {"a": {"severity": "high", "range": "<2"}, "b": {"severity": "low"}}}
         self.assertEqual(self.asked(f"print({json.dumps(json.dumps(told))})", advisories.read_npm_audit)[0], ["a.lock: a <2: high"])
         self.assertEqual(advisories.read_npm_audit_of_shipped(1, json.dumps(told)), ["a <2: high", "b : low"])
@@ -197,7 +197,7 @@ class Advisories(unittest.TestCase):
         self.assertEqual(advisories.read_cargo_audit(1, json.dumps(told)), ["a 1.0.0: RUSTSEC-2020-0001", "b 2.0.0: withdrawn (yanked)"])
         self.assertEqual(advisories.read_govulncheck(3, "Vulnerability #1: GO-2024-0001\n  More info\n"), ["Vulnerability #1: GO-2024-0001"])
 
-    def test_no_answer_is_no_pass(self):
+    def test_a_missing_response_is_not_a_pass(self):
         for script, read, reason in (
             ("import sys; sys.exit('error: the list is out of reach')", advisories.read_cargo_audit, "error: the list is out of reach"),
             ("print('{\"error\": 1}')", advisories.read_npm_audit, "error"),
@@ -208,7 +208,7 @@ class Advisories(unittest.TestCase):
             self.assertRegex(out, f"^a.lock: NOT CHECKED: .*{reason}")
             self.assertEqual(out.count("\n"), 1)
 
-    def test_a_tool_that_is_missing_is_named(self):
+    def test_a_missing_tool_is_reported(self):
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
             advisories.ask([Source("a.lock", ["cargo", "no-such-tool"], ".", advisories.read_cargo_audit)])

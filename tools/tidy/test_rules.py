@@ -37,7 +37,7 @@ class Rules(unittest.TestCase):
         files = {"a.rs": "// " + rules.BANNED_WORDS[0] + "\n", "notes.md": rules.BANNED_WORDS[1] + "\n"}
         self.check(rules.nothing_is_left_undone, files, "a.rs:1")
 
-    def test_paths_of_a_machine_are_found(self):
+    def test_machine_specific_paths_are_found(self):
         path = rules.MACHINE_PATHS[0] + "main"
         files = {"a.md": f"in {path}\n", "b.rs": f'"{path}"\n', "topics.rs": f"jobs{path} $share/g{path}\n"}
         self.check(rules.no_path_of_a_machine, files, "a.md:1", "b.rs:1")
@@ -56,7 +56,7 @@ class Rules(unittest.TestCase):
         files = {"a.py": "def\n", "b.json": "{,}\n", "c.toml": "a = \n", "d.py": "pass\n"}
         self.check(rules.files_can_be_parsed, files, "a.py", "b.json", "c.toml")
 
-    def test_dependencies_upwards_are_found(self):
+    def test_upward_dependencies_are_found(self):
         files = {
             "broker/protocol/Cargo.toml": "[dependencies]\nlibc = '1'\n",
             "broker/session/Cargo.toml": "[dev-dependencies]\ntautwire-engine.workspace = true\n",
@@ -64,12 +64,12 @@ class Rules(unittest.TestCase):
         }
         self.check(rules.crates_depend_downwards, files, "must not have dependencies", "tautwire-engine is not below it")
 
-    def test_sessions_and_routes_know_no_contracts(self):
+    def test_sessions_and_routes_do_not_import_contracts(self):
         on_contracts = "[dependencies]\ntautwire-contracts.workspace = true\n"
         files = {f"broker/{layer}/Cargo.toml": on_contracts for layer in ("session", "router", "engine")}
         self.check(rules.crates_depend_downwards, files, "broker/session/Cargo.toml", "broker/router/Cargo.toml")
 
-    def test_a_crate_depends_on_what_the_architecture_says_and_no_more(self):
+    def test_a_crate_has_exactly_the_documented_dependencies(self):
         files = {
             "broker/access/Cargo.toml": "[dependencies]\ntautwire-protocol.workspace = true\ntautwire-topics.workspace = true\n",
             "broker/contracts/Cargo.toml": "[dependencies]\ntautwire-router.workspace = true\n",
@@ -95,7 +95,7 @@ class Rules(unittest.TestCase):
         }
         self.check(rules.the_core_does_no_io, files, "a.rs:1: Instant::now", "a.rs:2: std::net")
 
-    def test_circles_among_the_rooms_of_the_engine_are_found(self):
+    def test_import_cycles_among_engine_folders_are_found(self):
         files = {
             "broker/engine/src/connection/connections/mod.rs": "use crate::index::ConnectionId;\nuse crate::session::drops::DropReason;\nuse crate::session::sessions::Sessions;\n",
             "broker/engine/src/routing/shard_outbox.rs": "/// See [`ShardState`](crate::shard::ShardState).\nuse crate::{shard::Shard, index};\nlet a = crate::session::sessions::A;\n",
@@ -113,7 +113,7 @@ class Rules(unittest.TestCase):
         }
         self.check(rules.the_core_of_the_engine_names_no_mode, files, "steps.rs:3: cluster", "steps.rs:4: PERSISTENT")
 
-    def test_circles_of_imports_are_counted(self):
+    def test_import_cycles_are_counted(self):
         files = {
             # By a re-export, through `super`, and in an expression.
             "a/src/lib.rs": "mod b;\nmod c;\nmod d;\npub use b::One;\n",
@@ -127,7 +127,7 @@ class Rules(unittest.TestCase):
         }
         self.assertEqual(rules.import_circles(self.tree(files)), [["a/src/b/inner.rs", "a/src/c.rs"]])
 
-    def test_the_number_of_circles_may_only_fall(self):
+    def test_the_number_of_cycles_can_only_decrease(self):
         files = {"a/src/lib.rs": "mod b;\nuse b::One;\n", "a/src/b.rs": "pub struct One;\nuse crate::lib_item;\n"}
         limits = rules.CIRCLES, rules.CIRCLE_MAX_FILES
         try:
@@ -169,7 +169,7 @@ class Rules(unittest.TestCase):
         text = "[a](b.md#part) [c](gone.md) [d](https://example.org) [e](#here)\n```\n[x](y)\n```\n"
         self.check(rules.links_lead_somewhere, {"a.md": text, "b.md": "b\n"}, "gone.md")
 
-    def test_dead_links_by_the_address_of_the_repository_are_found(self):
+    def test_dead_links_to_the_repository_are_found(self):
         text = f"[a]({rules.REPOSITORY}b.md#part) [c]({rules.REPOSITORY}gone.md)\n"
         self.check(rules.links_lead_somewhere, {"far/a.md": text, "b.md": "b\n"}, "gone.md")
 

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reading_has_the_size_that_the_bars_are_for() {
+    fn the_reading_has_the_size_that_the_thresholds_assume() {
         let reading = Reading::new();
         assert_eq!(reading.protobuf.len(), 65);
         for format in [Format::Protobuf, Format::Json, Format::MessagePack] {

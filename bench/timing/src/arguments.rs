@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_taken() {
+    fn options_are_parsed() {
         let arguments = parse("--quick --case c --output f").expect("is right");
         assert_eq!((arguments.rounds, arguments.other("--case")), (5, Some("c")));
         assert_eq!(arguments.output, Some("f".into()));
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn invalid_options_are_reported() {
         for (line, message) in [
             ("--rounds 0", "--rounds needs a number above 0"),
             ("--rounds", "--rounds needs a number"),

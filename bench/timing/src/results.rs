@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "c is not in the lock file")]
-    fn a_package_that_is_not_there_is_told() {
+    fn a_missing_package_is_reported() {
         super::versions(LOCK_FILE, &["c"]);
     }
 }

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_look_at_what_they_name() {
+    fn conditions_check_only_what_they_name() {
         let globs = |texts: &[&str]| texts.iter().map(|text| Glob::new(text)).collect::<Vec<_>>();
         let claims = [("group", "ops"), ("group", "dev")];
         let user = Subject { client_id: "sensor-7", user: Some("ann"), listener: "tls", claims: &claims, roles: &[] };

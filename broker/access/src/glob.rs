@@ -32,7 +32,7 @@ mod tests {
     use super::Glob;
 
     #[test]
-    fn a_star_stands_for_any_run_of_characters() {
+    fn a_star_matches_any_run_of_characters() {
         for (pattern, value, expected) in [
             ("a", "a", true),
             ("a", "ab", false),

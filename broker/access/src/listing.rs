@@ -71,7 +71,7 @@ rules = [{ deny = ["publish", "subscribe"], topics = "secret/#" }]
     }
 
     #[test]
-    fn rules_are_listed_with_their_places_by_page_and_by_role() {
+    fn rules_are_listed_with_their_positions_by_page_and_by_role() {
         let parse = |file| Policy::parse(file, RULES).expect("a valid file");
         let policy = parse("a.toml").with_listeners(vec![("tls".into(), parse("b.toml"))]);
         let all = policy.list(None, 0, 100);

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_are_text_wildcards_and_placeholders() {
+    fn levels_are_text_wildcards_or_placeholders() {
         let pattern = Pattern::parse("a/+/{user}/{claim.a.b}//#").expect("right");
         let expected = [
             Level::Text("a"),
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn invalid_patterns_are_reported() {
         for (text, expected) in [
             ("", "the topic filter is empty"),
             ("a/#/b", "# is allowed only at the end"),

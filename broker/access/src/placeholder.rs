@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn values_come_back_whatever_is_between_them() {
+    fn placeholder_values_are_extracted_regardless_of_the_separators() {
         let all = [
             Placeholder::ClientId,
             Placeholder::User,
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_plain_level_stands_for_nothing() {
+    fn a_value_that_is_not_a_plain_level_has_no_placeholder_value() {
         for value in ["", "a/b", "/", "+", "#", "a+", "a#b", "a\0"] {
             assert_eq!(Placeholder::ClientId.value(&subject(value, &[])), None, "{value:?}");
         }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_with_two_values_stands_for_neither() {
+    fn a_claim_with_two_values_has_no_placeholder_value() {
         let tenant = Placeholder::Claim("tenant".into());
         assert_eq!(tenant.value(&subject("c", &[("tenant", "a"), ("x", "b")])), Some("a"));
         assert_eq!(tenant.value(&subject("c", &[("tenant", "a"), ("tenant", "b")])), None);

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_and_formats_are_no_part_of_what_is_matched() {
+    fn shares_and_formats_are_not_matched() {
         for (filter, expected) in [
             ("a/#", "a/#"),
             ("$share/g/a/#", "a/#"),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn ways_say_what_they_were_made_of() {
+    fn connection_types_round_trip() {
         for qos in [&[QoS::AtMostOnce][..], &[QoS::AtLeastOnce, QoS::ExactlyOnce]] {
             for flag in [None, Some(true), Some(false)] {
                 let actions = ActionSet::new(qos, flag);

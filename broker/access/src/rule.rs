@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_is_shown_as_it_could_be_written() {
+    fn a_rule_is_displayed_in_file_syntax() {
         let rule = |allows, publish, subscribe, filter: &str| {
             Rule { role: 0, line: 1, allows, publish, subscribe, filter: filter.into() }.to_string()
         };

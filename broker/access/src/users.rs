@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_user_has_its_roles_and_the_same_roles_are_kept_once() {
+    fn each_user_has_its_roles_and_equal_role_sets_are_shared() {
         let mut builder = UsersBuilder::default();
         for number in 0..1_000_u32 {
             assert!(builder.add(&format!("user-{number}"), &[number % 3, 7]));

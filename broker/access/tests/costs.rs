@@ -37,7 +37,7 @@ fn a_publish_check_allocates_nothing() {
 }
 
 #[test]
-fn clients_with_the_same_roles_share_them_and_pay_for_their_names_alone() {
+fn clients_with_the_same_roles_share_them_and_hold_only_their_names() {
     let policy = Arc::new(Policy::parse("access.toml", FILE).expect("a valid file"));
     let first = [permissions(&policy, "sensor-1", &["plain"]), permissions(&policy, "sensor-1", &["own"])];
     assert_eq!((first[0].own_heap_bytes(), first[1].own_heap_bytes()), (0, 2 + 8 + 2 + 3));
@@ -52,7 +52,7 @@ fn clients_with_the_same_roles_share_them_and_pay_for_their_names_alone() {
 }
 
 #[test]
-fn policies_and_permissions_go_from_thread_to_thread() {
+fn policies_and_permissions_can_be_sent_between_threads() {
     fn is_shareable<T: Send + Sync>() {}
     is_shareable::<Policy>();
     is_shareable::<Permissions>();

@@ -12,7 +12,7 @@ fn with_rules(rules: &str) -> String {
 }
 
 #[test]
-fn each_fault_has_a_place_and_says_what_to_do() {
+fn each_error_has_a_location_and_advice() {
     let right = with_rules("{ allow = 'publish', topics = 'a' }");
     for (text, expected) in [
         ("a = ".to_owned(), "access.toml:1:5: not valid TOML: "),
@@ -122,7 +122,7 @@ fn each_fault_has_a_place_and_says_what_to_do() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_reported_in_the_order_of_the_file() {
+fn all_errors_are_reported_in_file_order() {
     let text = "[users]\nann = 'x'\n[[role]]\nname = 'r'\nrules = [{ allow = 'fly', topics = 'a' }, { allow = 'publish', topics = '#/a' }]\n";
     let found = errors(text);
     assert_eq!(found.len(), 3, "{found:?}");
@@ -132,7 +132,7 @@ fn everything_that_is_wrong_is_reported_in_the_order_of_the_file() {
 }
 
 #[test]
-fn limits_are_kept() {
+fn limits_are_enforced() {
     let long = format!("#{}\n", " ".repeat(limits::FILE_BYTES_MAX));
     assert!(errors(&long)[0].contains("[access_limit]"));
     let rule = |count: usize| with_rules(&format!("{{ allow = 'publish', topics = [{}] }}", "'a',".repeat(count)));

@@ -60,7 +60,7 @@ roles = "patterns"
 }
 
 #[test]
-fn what_has_no_counterpart_is_noted_and_gives_nobody_more() {
+fn rules_without_a_counterpart_are_reported_and_grant_nothing_more() {
     let acl = "\
 topic publish a
 topic read {braces}/a
@@ -94,7 +94,7 @@ topic read ok
 }
 
 #[test]
-fn nothing_in_a_file_can_get_out_of_its_place() {
+fn no_text_of_an_imported_file_escapes_its_string() {
     let acl = "user a\" = 1\n[x]\\\ntopic read b\"\\/c\nuser roger\u{7}\ntopic read a\nnonsense\u{b} \"]\n";
     let imported = mosquitto_acl(acl);
     let policy = Arc::new(Policy::parse("access.toml", &imported.text).expect("a valid file"));

@@ -79,7 +79,7 @@ fn publishes(permissions: &Permissions, topic: &str) -> bool {
 }
 
 #[test]
-fn the_examples_of_the_documentation_are_right() {
+fn the_examples_of_the_documentation_are_correct() {
     for page in [
         include_str!("../../../docs/decisions/0022-access-rules.md"),
         include_str!("../../../docs/concepts/access-rules.md"),
@@ -91,7 +91,7 @@ fn the_examples_of_the_documentation_are_right() {
 }
 
 #[test]
-fn a_device_reaches_what_is_its_own() {
+fn a_device_can_access_its_own_topics() {
     let permissions = policy(EXAMPLE).resolve(&device("sensor-7"));
     assert_eq!(permissions.role_names().collect::<Vec<_>>(), ["guard", "device"]);
     assert!(publishes(&permissions, "devices/sensor-7/up"), "a/# matches a");
@@ -109,7 +109,7 @@ fn a_device_reaches_what_is_its_own() {
 }
 
 #[test]
-fn conditions_of_an_assignment_must_all_hold() {
+fn all_conditions_of_an_assignment_must_hold() {
     let policy = policy(EXAMPLE);
     for (client_id, listener, roles) in
         [("sensor-7", "plain", 1), ("x", "tls", 1), ("sensor-7", "ws", 2), ("sensor-7", "tls", 2)]
@@ -120,7 +120,7 @@ fn conditions_of_an_assignment_must_all_hold() {
 }
 
 #[test]
-fn a_tenant_sees_its_own_topics_but_for_what_is_denied_above() {
+fn a_tenant_can_access_its_topics_except_denied_ones() {
     let policy = policy(EXAMPLE);
     let claims = [("kind", "app"), ("tenant", "acme")];
     let permissions = policy.resolve(&Subject { claims: &claims, ..device("app") });
@@ -143,7 +143,7 @@ fn a_tenant_sees_its_own_topics_but_for_what_is_denied_above() {
 }
 
 #[test]
-fn shared_subscriptions_can_be_all_that_is_allowed() {
+fn access_can_be_limited_to_shared_subscriptions() {
     let policy = policy(EXAMPLE);
     let permissions = policy.resolve(&Subject { user: Some("bob@example.org"), ..device("b") });
     assert!(subscribes(&permissions, "$share/g/jobs/#").is_allowed());
@@ -151,7 +151,7 @@ fn shared_subscriptions_can_be_all_that_is_allowed() {
 }
 
 #[test]
-fn everything_is_without_topics_that_begin_with_a_dollar() {
+fn a_wildcard_for_everything_excludes_topics_with_a_dollar() {
     let policy = policy(EXAMPLE);
     let operator = policy.resolve(&Subject { user: Some("alice"), ..device("console") });
     for filter in ["#", "+/+", "$SYS/#", "$SYS/broker/+", "$as/json/#", "$share/g/$as/json/a/#"] {
@@ -164,7 +164,7 @@ fn everything_is_without_topics_that_begin_with_a_dollar() {
 }
 
 #[test]
-fn a_format_is_no_way_around_a_rule() {
+fn a_format_prefix_does_not_bypass_a_rule() {
     let permissions = policy(EXAMPLE).resolve(&device("sensor-7"));
     assert!(subscribes(&permissions, "$as/json/devices/sensor-7/down/#").is_allowed());
     assert!(!subscribes(&permissions, "$as/json/devices/sensor-8/down/#").is_allowed());
@@ -172,7 +172,7 @@ fn a_format_is_no_way_around_a_rule() {
 }
 
 #[test]
-fn unusual_names_grant_nothing_more() {
+fn unusual_names_grant_no_additional_access() {
     let text = r#"
 [[role]]
 name = "r"
@@ -207,7 +207,7 @@ roles = "r"
 }
 
 #[test]
-fn an_empty_first_level_alone_is_no_topic_and_is_not_held_against_a_filter() {
+fn a_topic_of_one_empty_level_is_not_matched() {
     let text =
         "[[role]]\nname = 'r'\nrules = [{ deny = 'subscribe', topics = '/#' }, { allow = 'subscribe', topics = '+' }]";
     let permissions = policy(text).resolve(&Subject { roles: &["r"], ..device("c") });
@@ -216,7 +216,7 @@ fn an_empty_first_level_alone_is_no_topic_and_is_not_held_against_a_filter() {
 }
 
 #[test]
-fn without_a_file_everything_is_allowed_and_with_one_nothing_is_that_no_rule_allows() {
+fn without_a_file_all_is_allowed_and_with_one_the_default_is_deny() {
     let open = Arc::new(Policy::open()).resolve(&device("c"));
     assert!(
         publishes(&open, "a") && subscribes(&open, "#").is_allowed() && open.may_receive("$x", Q2, true).is_allowed()
@@ -235,7 +235,7 @@ fn without_a_file_everything_is_allowed_and_with_one_nothing_is_that_no_rule_all
 }
 
 #[test]
-fn roles_of_authentication_stand_where_the_file_has_them() {
+fn roles_from_authentication_apply_at_their_position_in_the_file() {
     let policy = policy(EXAMPLE);
     assert!(policy.has_role("operator") && !policy.has_role("nonsense"));
     let permissions = policy.resolve(&Subject { roles: &["operator", "nonsense", "operator"], ..device("c") });
@@ -244,7 +244,7 @@ fn roles_of_authentication_stand_where_the_file_has_them() {
 }
 
 #[test]
-fn a_filter_that_no_deny_rule_meets_is_granted_however_many_wildcards_there_are() {
+fn a_filter_without_matching_deny_rules_is_granted_with_many_wildcards() {
     const DEPTH: usize = 20;
     let level = |at: usize| if at == DEPTH { "denied" } else { "+" };
     let rule =
@@ -268,7 +268,7 @@ fn crossed(count: usize) -> String {
 }
 
 #[test]
-fn a_filter_that_no_deny_rule_meets_is_granted_however_many_rules_there_are() {
+fn a_filter_without_matching_deny_rules_is_granted_with_many_rules() {
     let permissions = policy(&crossed(120)).resolve(&Subject { roles: &["r"], ..device("c") });
     assert!(subscribes(&permissions, "+/+/a").is_allowed());
     assert_eq!(subscribes(&permissions, "+/+/secret"), AccessDecision::Denied(Denial::ByRule));
@@ -277,7 +277,7 @@ fn a_filter_that_no_deny_rule_meets_is_granted_however_many_rules_there_are() {
 }
 
 #[test]
-fn a_check_looks_at_each_rule_once_and_can_stop_after_any_step() {
+fn a_check_visits_each_rule_once_and_can_stop_after_any_step() {
     for count in [250, 2_500] {
         let permissions = policy(&crossed(count)).resolve(&Subject { roles: &["r"], ..device("c") });
         let filter = TopicFilter::new("+/+/a").expect("a filter");
@@ -304,7 +304,7 @@ fn a_check_looks_at_each_rule_once_and_can_stop_after_any_step() {
 }
 
 #[test]
-fn rules_that_deny_behind_rules_that_allow_the_same_do_not_matter() {
+fn deny_rules_after_equal_allow_rules_have_no_effect() {
     let rules: String = (0..2_000)
         .map(|n| {
             format!(
@@ -319,7 +319,7 @@ fn rules_that_deny_behind_rules_that_allow_the_same_do_not_matter() {
 }
 
 #[test]
-fn a_rule_that_never_applies_is_named_with_the_rules_that_come_before_it() {
+fn a_rule_that_never_applies_is_reported_with_the_rules_before_it() {
     let policy = policy(
         "[[role]]\nname = 'r'\nrules = [\n{ allow = ['publish', 'subscribe'], topics = '#' },\n\
          { deny = 'subscribe', topics = ['secret/#', '$SYS/#'] },\n]\n\
@@ -342,7 +342,7 @@ fn a_rule_that_never_applies_is_named_with_the_rules_that_come_before_it() {
 }
 
 #[test]
-fn a_rule_that_never_applies_because_of_a_role_that_all_clients_have_is_named() {
+fn a_rule_shadowed_by_a_role_of_all_clients_is_reported() {
     let roles = "[[role]]\nname = 'all'\nrules = [\n{ allow = 'publish', topics = 'a/#' },\n]\n\
                  [[role]]\nname = 'guard'\nrules = [\n{ deny = 'publish', topics = 'a/secret' },\n]\n";
     let warnings = |assignments: &str| -> Vec<String> {
@@ -367,7 +367,7 @@ fn a_rule_that_never_applies_because_of_a_role_that_all_clients_have_is_named() 
 }
 
 #[test]
-fn allow_only_rules_are_never_too_complex() {
+fn policies_with_only_allow_rules_are_never_too_complex() {
     const DEPTH: usize = 30;
     let rule = |place: usize| (0..DEPTH).map(|at| if at == place { "a" } else { "+" }).collect::<Vec<_>>().join("/");
     let rules: String =
@@ -380,7 +380,7 @@ fn allow_only_rules_are_never_too_complex() {
 }
 
 #[test]
-fn an_explanation_names_rule_role_and_reason() {
+fn an_explanation_names_the_rule_the_role_and_the_reason() {
     let policy = policy(EXAMPLE);
     let request = Request::Publish { topic: "firmware/x", qos: Q1, retain: false };
     let explanation = policy.explain(&device("sensor-7"), &request);
@@ -418,7 +418,7 @@ fn an_explanation_names_rule_role_and_reason() {
 }
 
 #[test]
-fn a_reload_concerns_those_whose_roles_have_changed() {
+fn a_reload_affects_only_clients_whose_roles_have_changed() {
     let changed = EXAMPLE.replace("devices/{client_id}/down/#", "devices/{client_id}/in/#");
     let (old, new) = (policy(EXAMPLE), policy(&changed));
     let changes = Changes::between(&old, &new);
@@ -443,7 +443,7 @@ fn a_reload_concerns_those_whose_roles_have_changed() {
 }
 
 #[test]
-fn a_listener_has_rules_of_its_own() {
+fn a_listener_has_its_own_rules() {
     const OWN: &str = r##"
 [[role]]
 name = "device"

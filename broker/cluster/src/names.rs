@@ -184,7 +184,7 @@ mod tests {
 
     /// Names are part of the format.
     #[test]
-    fn names_stay_what_they_are() {
+    fn names_are_stable() {
         let node = Incarnation(NonZeroU64::new(0x9f).expect("not 0"));
         assert_eq!(Key::Node(node).to_string(), "tw_node.000000000000009f");
         assert_eq!(SEED.partition("a/b").to_string(), "10");
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn digests_can_be_read() {
+    fn digests_are_readable() {
         for digest in [0, 1, u128::MAX, 1 << 127] {
             assert_eq!(digest_of(&digest_text(digest)), Some(digest));
         }
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn topics_fall_into_all_partitions() {
+    fn topics_are_distributed_over_all_partitions() {
         let mut counts = [0; PARTITIONS as usize];
         (0..16_000).for_each(|n| counts[SEED.partition(&format!("site/{n}/temperature")).index()] += 1);
         assert!(counts.iter().all(|count| (800..1200).contains(count)), "{counts:?}");

@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_read_and_nothing_else() {
+    fn commands_round_trip_and_other_bytes_are_refused() {
         let from = Incarnation(NonZeroU64::new(1).expect("not 0"));
         for kind in [PeerCommandKind::Drain { is_for_good: true, by: "ä".to_owned() }, PeerCommandKind::Ack] {
             let message = PeerCommandMessage { from, number: 2, kind };
@@ -213,7 +213,7 @@ mod tests {
 
     /// The bytes are part of the format: a change requires a change of [`VERSION`].
     #[test]
-    fn bytes_stay_what_they_are() {
+    fn the_encoding_is_stable() {
         let from = Incarnation(NonZeroU64::new(1).expect("not 0"));
         let bytes = |kind| PeerCommandMessage { from, number: 2, kind }.encode();
         let head = |kind: u8| [&[1, kind, 1, 0, 0, 0, 0, 0, 0, 0][..], &[2, 0, 0, 0, 0, 0, 0, 0]].concat();
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_is_cut_between_two_characters() {
+    fn a_long_name_is_truncated_at_a_character() {
         assert_eq!(cut("root"), "root");
         assert_eq!(cut(&"a".repeat(255).chars().chain("ä".chars()).collect::<String>()).len(), 255);
     }

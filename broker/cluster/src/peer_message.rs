@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_read_and_nothing_else() {
+    fn messages_round_trip_and_other_bytes_are_refused() {
         let from = Incarnation(NonZeroU64::new(1).expect("not 0"));
         for kind in [PeerMessageKind::Release, PeerMessageKind::Released] {
             let message = PeerMessage { from, client: ClientKey(2), claim: 3, kind };
@@ -81,7 +81,7 @@ mod tests {
 
     /// The bytes are part of the format: a change requires a change of [`VERSION`].
     #[test]
-    fn bytes_stay_what_they_are() {
+    fn the_encoding_is_stable() {
         let (from, client) = (Incarnation(NonZeroU64::new(1).expect("not 0")), ClientKey(2));
         for (kind, number) in [(PeerMessageKind::Release, 1), (PeerMessageKind::Released, 2)] {
             let head = [1, number, 1, 0, 0, 0, 0, 0, 0, 0];

@@ -188,7 +188,7 @@ mod tests {
     const SEED: Seed = Seed([7; 16]);
 
     #[test]
-    fn subjects_read_like_their_topics() {
+    fn subjects_resemble_their_topics() {
         for (topic, subject) in [
             ("sport/tennis", "sport.tennis"),
             ("/", "=.="),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn topics_that_are_too_long_or_too_deep_have_a_digest() {
+    fn topics_that_are_too_long_or_too_deep_use_a_digest() {
         let deep = |levels: usize| vec!["a"; levels].join("/");
         assert_eq!(subject_of(&deep(SUBJECT_LEVELS_MAX), SEED).len(), 2 * SUBJECT_LEVELS_MAX - 1);
         for topic in
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn subjects_that_no_topic_has_are_refused() {
+    fn subjects_that_belong_to_no_topic_are_refused() {
         for subject in ["a..b", "", "a=", "a=2", "a=2e", "a=41", "=~", "=~.x", "a.=G0", "a b", "=2é", "=", "=+5"] {
             assert!(topic_of(subject).is_err(), "{subject}");
         }

@@ -43,7 +43,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #[test]
-    fn each_message_is_handed_out_until_it_is_done(steps in prop::collection::vec(step(), 1..120), sizes in prop::collection::vec(1u32..4, 60)) {
+    fn each_message_is_delivered_until_it_is_done(steps in prop::collection::vec(step(), 1..120), sizes in prop::collection::vec(1u32..4, 60)) {
         let mut log: Vec<_> = sizes
             .iter()
             .enumerate()
@@ -86,7 +86,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_bytes_are_read_they_are_written_the_same(mut bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+    fn any_accepted_bytes_are_encoded_the_same(mut bytes in prop::collection::vec(any::<u8>(), 0..80)) {
         bytes.insert(0, 1);
         if let Ok(cursors) = Cursors::decode(&bytes) {
             prop_assert_eq!(cursors.encode(), bytes);
@@ -102,7 +102,7 @@ fn cursors_without_open_messages_are_short() {
 }
 
 #[test]
-fn what_breaks_off_goes_on_or_contradicts_itself_is_refused() {
+fn truncated_extended_or_contradictory_cursors_are_refused() {
     let mut cursors = Cursors::new([place(300, 0); 16]);
     assert!(cursors.mark_delivered(partition(), place(300, 1)) && cursors.mark_delivered(partition(), place(301, 0)));
     let bytes = cursors.encode();
@@ -116,7 +116,7 @@ fn what_breaks_off_goes_on_or_contradicts_itself_is_refused() {
 }
 
 #[test]
-fn a_session_that_lags_reads_on_its_own_until_it_has_caught_up() {
+fn a_lagging_session_reads_separately_until_it_has_caught_up() {
     let mut cursors = Cursors::new(START);
     assert!(cursors.lags(partition(), place(2, 0)));
     cursors.pass(partition(), place(2, 0));
@@ -126,7 +126,7 @@ fn a_session_that_lags_reads_on_its_own_until_it_has_caught_up() {
 }
 
 #[test]
-fn no_more_are_open_than_a_client_can_acknowledge() {
+fn open_messages_are_limited_to_what_a_client_can_acknowledge() {
     let mut cursors = Cursors::new(START);
     for sequence in 1..=OPEN_MAX as u64 {
         assert!(cursors.mark_delivered(partition(), place(sequence, 0)));

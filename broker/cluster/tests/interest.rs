@@ -145,7 +145,7 @@ fn brings(bus: &Bus, topic: &str) -> bool {
 
 proptest! {
     #[test]
-    fn each_message_comes_once_whatever_changes(
+    fn each_message_arrives_once_while_filters_change(
         steps in prop::collection::vec(step(), 1..60),
         max in 2usize..30,
         siblings_max in prop_oneof![1usize..4, Just(usize::MAX)],
@@ -156,7 +156,7 @@ proptest! {
 
 /// Patterns become narrow again, and are not confirmed yet, when the wide pattern is removed that a client had subscribed to itself.
 #[test]
-fn what_stands_for_others_stays_until_they_are_confirmed() {
+fn a_pattern_is_kept_until_its_replacements_are_confirmed() {
     use Step::{Add, Confirm, Remove};
     let is_wide = [Add(12), Add(5), Add(11), Add(9), Remove(11), Confirm(0), Confirm(1), Confirm(4)];
     let is_narrow = [Add(0), Add(6), Add(2), Add(3), Remove(0), Add(0), Add(0), Add(0), Remove(5)];
@@ -164,7 +164,7 @@ fn what_stands_for_others_stays_until_they_are_confirmed() {
 }
 
 #[test]
-fn faults_of_it_are_found() {
+fn faults_of_interest_are_found() {
     let steps: Vec<_> = (0..FILTERS.len())
         .flat_map(|filter| [Step::Add(filter), Step::Confirm(0), Step::Confirm(0), Step::Confirm(0)])
         .chain((0..FILTERS.len()).flat_map(|filter| [Step::Remove(filter), Step::Confirm(0)]))
@@ -179,7 +179,7 @@ fn faults_of_it_are_found() {
 }
 
 #[test]
-fn many_clients_with_a_topic_each_are_one_pattern() {
+fn many_clients_with_one_topic_each_share_a_pattern() {
     let mut interest = Interest::default();
     let mut listened = BTreeSet::new();
     let mut carry_out = |interest: &mut Interest, changes: Vec<Change>| {
@@ -212,7 +212,7 @@ fn many_clients_with_a_topic_each_are_one_pattern() {
 }
 
 #[test]
-fn too_many_patterns_become_prefixes_and_come_back_when_there_are_few() {
+fn too_many_patterns_become_prefixes_and_are_restored_later() {
     let mut interest = Interest::with_limits(PATTERNS_MAX, PATTERNS_FEW, usize::MAX);
     let filters: Vec<_> = (0..PATTERNS_MAX).map(|n| format!("site/{}/sensor/{n}", n % 50)).collect();
     for filter in &filters {

@@ -79,7 +79,7 @@ fn value_of(operation: Operation) -> Vec<u8> {
 }
 
 #[test]
-fn a_node_serves_until_its_lease_has_run_out_and_goes_on_when_it_is_renewed() {
+fn a_node_serves_until_its_lease_expires_and_resumes_after_renewal() {
     let mut node = Node::begin();
     assert!(!node.member.is_serving(0));
     assert_eq!(node.member.serves_until_ms(), 0);
@@ -99,7 +99,7 @@ fn a_node_serves_until_its_lease_has_run_out_and_goes_on_when_it_is_renewed() {
 }
 
 #[test]
-fn a_beat_that_is_found_later_counts_from_when_it_was_sent() {
+fn a_late_confirmed_heartbeat_counts_from_when_it_was_sent() {
     let mut node = Node::begin();
     node.confirm(10, 1);
     node.advance(1500);
@@ -114,7 +114,7 @@ fn a_beat_that_is_found_later_counts_from_when_it_was_sent() {
 }
 
 #[test]
-fn a_beat_that_was_not_written_is_followed_by_another_one() {
+fn a_failed_heartbeat_is_followed_by_another() {
     let mut node = Node::begin();
     let first = value_of(node.asked[0].1.clone());
     node.confirm(10, 1);
@@ -127,7 +127,7 @@ fn a_beat_that_was_not_written_is_followed_by_another_one() {
 }
 
 #[test]
-fn a_node_whose_record_is_gone_or_says_that_it_is_dead_never_serves_again() {
+fn a_node_with_a_missing_or_dead_record_never_serves_again() {
     let dying = tautwire_cluster::record::NodeRecord {
         name: "a".to_owned(),
         reference: String::new(),
@@ -150,9 +150,9 @@ fn a_node_whose_record_is_gone_or_says_that_it_is_dead_never_serves_again() {
 }
 
 #[test]
-fn a_lease_that_counts_from_its_confirmation_is_found() {
+fn a_lease_counted_from_its_confirmation_is_found() {
     mutate(Some(Mutant::LeaseFromConfirmation));
-    let found = std::panic::catch_unwind(a_beat_that_is_found_later_counts_from_when_it_was_sent);
+    let found = std::panic::catch_unwind(a_late_confirmed_heartbeat_counts_from_when_it_was_sent);
     mutate(None);
     assert!(found.is_err());
 }

@@ -237,7 +237,7 @@ proptest! {
 
 /// A client acknowledges while its own shard processes the current message.
 #[test]
-fn who_has_room_again_before_a_message_was_passed_gets_that_message() {
+fn a_session_with_capacity_before_a_message_passes_receives_it() {
     let mut receivers = Receivers::new(&[place(1, 0); 16]);
     receivers.begin(0, 0);
     for at in [place(1, 0), place(2, 0)] {
@@ -259,15 +259,15 @@ fn who_has_room_again_before_a_message_was_passed_gets_that_message() {
 }
 
 #[test]
-fn the_fault_that_the_simulation_does_not_meet_is_found_here() {
+fn faults_that_the_simulation_misses_are_found_here() {
     mutate(Some(Mutant::SkipsBlockedMessage));
-    let found = std::panic::catch_unwind(who_has_room_again_before_a_message_was_passed_gets_that_message);
+    let found = std::panic::catch_unwind(a_session_with_capacity_before_a_message_passes_receives_it);
     mutate(None);
     assert!(found.is_err());
 }
 
 #[test]
-fn many_who_come_at_once_read_the_log_once() {
+fn many_sessions_that_connect_at_once_read_the_log_once() {
     let log = Log(vec![1; 100]);
     let mut receivers = Receivers::new(&[place(101, 0); 16]);
     let mut next = [place(101, 0); 16];
@@ -305,7 +305,7 @@ fn at(receivers: &Receivers, sequence: u64) -> Cursors {
 }
 
 #[test]
-fn nobody_waits_for_ever_for_those_who_stand_lower() {
+fn sessions_at_lower_positions_do_not_delay_others_forever() {
     let mut receivers = Receivers::new(&[place(10, 0); 16]);
     receivers.resume(0, &at(&receivers, 5), 0);
     let mut reads = Vec::new();
@@ -320,7 +320,7 @@ fn nobody_waits_for_ever_for_those_who_stand_lower() {
 }
 
 #[test]
-fn nobody_waits_for_ever_for_those_who_stand_higher() {
+fn sessions_at_higher_positions_do_not_delay_others_forever() {
     let mut receivers = Receivers::new(&[place(10, 0); 16]);
     receivers.resume(0, &at(&receivers, 8), 0);
     let mut reads = vec![read_one(&mut receivers)];
@@ -336,7 +336,7 @@ fn nobody_waits_for_ever_for_those_who_stand_higher() {
 }
 
 #[test]
-fn open_messages_that_are_not_in_the_log_any_more_are_named() {
+fn open_messages_missing_from_the_log_are_reported() {
     let mut receivers = Receivers::new(&[place(9, 0); 16]);
     let mut next = [place(9, 0); 16];
     next[3] = place(2, 0);
@@ -357,7 +357,7 @@ fn open_messages_that_are_not_in_the_log_any_more_are_named() {
 }
 
 #[test]
-fn a_group_takes_part_where_it_has_a_lease_and_offers_again_what_is_put_back() {
+fn a_group_delivers_only_leased_partitions_and_redispatches_returned_messages() {
     let log = Log(vec![1; 3]);
     let mut receivers = Receivers::new(&[place(2, 0); 16]);
     let slot = 7;
@@ -393,7 +393,7 @@ fn a_group_takes_part_where_it_has_a_lease_and_offers_again_what_is_put_back() {
 }
 
 #[test]
-fn cursors_are_due_after_many_acknowledgements_or_a_short_time_or_a_long_one() {
+fn cursors_are_saved_after_many_acknowledgements_or_a_timeout() {
     let mut receivers = Receivers::new(&[place(1, 0); 16]);
     receivers.begin(0, 1000);
     assert_eq!((receivers.next_due(1000), receivers.next_due_ms()), (None, Some(601_000)));
@@ -411,7 +411,7 @@ fn cursors_are_due_after_many_acknowledgements_or_a_short_time_or_a_long_one() {
 }
 
 #[test]
-fn what_is_acknowledged_before_the_shard_has_passed_it_is_done() {
+fn a_message_acknowledged_before_its_shard_passes_it_is_done() {
     let mut receivers = Receivers::new(&[place(1, 0); 16]);
     receivers.begin(0, 0);
     receivers.mark_delivered(0, partition(), place(1, 0));
@@ -427,7 +427,7 @@ fn what_is_acknowledged_before_the_shard_has_passed_it_is_done() {
 }
 
 #[test]
-fn a_record_never_has_more_open_messages_than_it_may_name() {
+fn a_record_never_exceeds_its_limit_of_open_messages() {
     let mut receivers = Receivers::new(&[place(1, 0); 16]);
     receivers.begin(0, 0);
     receivers.lease(1, partition(), place(1, 0), std::iter::empty(), 0);
@@ -447,7 +447,7 @@ fn a_record_never_has_more_open_messages_than_it_may_name() {
 
 /// Sessions whose engine tracks delivery itself: one shares the position, one is behind, and one is ahead.
 #[test]
-fn what_was_taken_is_not_offered_again() {
+fn accepted_messages_are_not_offered_again() {
     let log = Log(vec![2; 6]);
     let mut receivers = Receivers::new(&[place(3, 0); 16]);
     let from = |own| {
@@ -503,7 +503,7 @@ fn what_was_taken_is_not_offered_again() {
 }
 
 #[test]
-fn a_span_is_gone_through_from_any_place() {
+fn a_range_can_be_iterated_from_any_position() {
     let log = Log(vec![2, 0, 3]);
     let span = log.span(1, 3);
     for from in [place(0, 0), place(1, 0), place(1, 1), place(1, 7), place(2, 0), place(3, 2), place(3, 3), place(9, 0)]

@@ -53,7 +53,7 @@ fn filter_matches(filter: &str, topic: &str) -> bool {
 
 proptest! {
     #[test]
-    fn a_subject_leads_back_to_its_topic(topic in topic()) {
+    fn a_subject_maps_back_to_its_topic(topic in topic()) {
         let subject = subject_of(&topic, SEED);
         match topic_of(&subject) {
             Ok(Named::Topic(same)) => prop_assert_eq!(same, topic),
@@ -63,7 +63,7 @@ proptest! {
     }
 
     #[test]
-    fn a_subject_has_nothing_that_the_bus_takes_for_something_else(topic in topic()) {
+    fn a_subject_has_no_special_characters_of_the_bus(topic in topic()) {
         let subject = subject_of(&topic, SEED);
         prop_assert!(subject.len() <= SUBJECT_MAX_BYTES);
         prop_assert!(!subject.contains(|c: char| c <= ' ' || c == '\x7f' || c == '*' || c == '>'), "{subject:?}");
@@ -71,14 +71,14 @@ proptest! {
     }
 
     #[test]
-    fn a_subject_that_can_be_read_is_the_one_of_its_topic(subject in "[ab=.2E0~é]{0,12}") {
+    fn a_parsed_subject_is_the_subject_of_its_topic(subject in "[ab=.2E0~é]{0,12}") {
         if let Ok(Named::Topic(topic)) = topic_of(&subject) {
             prop_assert_eq!(subject_of(&topic, SEED), subject);
         }
     }
 
     #[test]
-    fn patterns_miss_no_topic(topic in topic(), other in topic(), choices in prop::collection::vec(any::<u8>(), 1..40)) {
+    fn patterns_match_every_topic_of_their_filter(topic in topic(), other in topic(), choices in prop::collection::vec(any::<u8>(), 1..40)) {
         let filter = filter_of(&topic, &choices);
         for topic in [&topic, &other] {
             if filter_matches(&filter, topic) {

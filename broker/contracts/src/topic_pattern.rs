@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_stand_for_levels() {
+    fn names_match_levels() {
         let pattern = TopicPattern::new("sensors/{device_id}/{kind}/reading").expect("valid");
         assert_eq!(pattern.filter(), "sensors/+/+/reading");
         assert_eq!(pattern.level("kind", "sensors/7/door/reading"), Some("door"));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_refused() {
+    fn invalid_patterns_are_refused() {
         use TopicPatternError::{DuplicateName, Filter, Name, Reserved};
         for (text, why) in [
             ("", Filter),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_overlap_where_a_topic_is_in_both() {
+    fn patterns_overlap_if_a_topic_matches_both() {
         let overlap = |a, b| TopicPattern::new(a).expect("valid").overlaps(&TopicPattern::new(b).expect("valid"));
         for (a, b, both) in [
             ("a/b", "a/b", true),

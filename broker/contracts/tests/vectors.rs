@@ -78,7 +78,7 @@ fn settled(value: &Value) -> Value {
 }
 
 #[test]
-fn every_vector_gets_its_result_and_transcodings() {
+fn every_vector_has_its_result_and_transcodings() {
     let vectors = vectors();
     let messages = vectors.iter().map(|vector| (text(vector, "message").to_owned(), text(vector, "schema").to_owned()));
     let catalogue = catalogue(&messages.collect());
@@ -161,7 +161,7 @@ fn every_vector_gets_its_result_and_transcodings() {
 
 /// Set `VECTORS_WRITE_SCHEMAS=1` to write them; then generate the vectors again.
 #[test]
-fn the_descriptor_sets_of_the_oracle_are_those_of_the_schemas() {
+fn the_descriptor_sets_of_the_oracle_match_the_schemas() {
     let messages = [("Scalars", SCHEMAS[0]), ("Needed", SCHEMAS[1])];
     let catalogue = catalogue(&messages.map(|(message, schema)| (message.to_owned(), schema.to_owned())).into());
     let sets: BTreeMap<_, _> = messages

@@ -8,7 +8,7 @@ import { SERVED, files } from "../build.mjs";
 
 const dist = (name) => readFile(new URL(`../dist/${name}`, import.meta.url));
 
-test("a fresh build equals what is committed", async () => {
+test("a fresh build equals the committed files", async () => {
   for (const [name, text] of await files()) {
     assert.ok(text === (await dist(name)).toString(), `dist/${name} is not current: run \`npm run build\` in broker/dashboard, and commit dist`);
   }

@@ -28,7 +28,7 @@ test("the current broker responds with the recorded members and types", { skip: 
 
 const without = [BINARY, NATS_SERVER].includes(undefined) && "set TAUTWIRE and TAUTWIRE_NATS_SERVER to binaries";
 
-test("today's cluster answers with the members and types that are recorded", { skip: without }, async () => {
+test("the current cluster responds with the recorded members and types", { skip: without }, async () => {
   assert.deepEqual(shapes(await recordCluster()), shapes(await recorded(RECORDED_CLUSTER)), "run `npm run record`, and see what has changed");
 });
 

@@ -14,7 +14,7 @@ async function load(path) {
 const { href, parseHash } = await load("router.ts");
 const format = await load("format.ts");
 
-test("an address is parsed as it was written, whatever the client identifier", () => {
+test("an address is parsed for any client identifier", () => {
   for (const name of ["a", "a/b", "größe #?%&=+", "..", "%2F"]) {
     assert.deepEqual(parseHash(href(["clients", name], { topic: name })), { path: ["clients", name], query: { topic: name } });
   }
@@ -40,7 +40,7 @@ test("figures are human-readable", () => {
   assert.equal(format.expiry(0xffff_ffff), "never");
 });
 
-test("events are parsed however their text is split", async () => {
+test("events are parsed even if their text is split", async () => {
   const { EventParser } = await load("api/events.ts");
   const text = ': open\n\nevent: message\ndata: {"a":1}\n\ndata: one\r\ndata: two\r\n\r\nevent: nothing\n\n';
   for (let at = 0; at <= text.length; at += 1) {

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_change_of_a_topic_is_the_one_with_the_highest_number_wherever_it_stands() {
+    fn the_last_change_of_a_topic_has_the_highest_number() {
         let mut changes = LastChanges::default();
         for (topic, sequence) in [("a", 7), ("b", 5), ("a", 6), ("c", 9), ("b", 8)] {
             changes.add(topic, sequence);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn many_changes_of_few_topics_take_little() {
+    fn many_changes_of_few_topics_use_little_memory() {
         let mut changes = LastChanges::default();
         for sequence in 1..=200_000 {
             changes.add(if sequence % 2 == 0 { "even" } else { "odd" }, sequence);

@@ -300,7 +300,7 @@ mod tests {
 
     /// A message need not directly precede the record that names it.
     #[test]
-    fn a_retained_message_is_found_wherever_it_stands_in_its_frame() {
+    fn a_retained_message_is_found_anywhere_in_its_frame() {
         let (one, other) = (message(1, "one"), message(2, "other"));
         let mut frame = FrameWriter::default();
         for (sequence, message) in [(1, &one), (2, &other), (3, &one)] {

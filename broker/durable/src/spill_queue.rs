@@ -273,7 +273,7 @@ mod tests {
 
     /// The format allows it, although our snapshots repeat a message in each frame that names it.
     #[test]
-    fn a_snapshot_may_name_a_retained_message_of_an_earlier_frame() {
+    fn a_snapshot_can_reference_a_retained_message_of_an_earlier_frame() {
         let mut frame = FrameWriter::default();
         frame.add(&Record::Opened { session: SessionNumber(1), client_id: "a", at_ms: 0 });
         frame.add(&Record::Retained { sequence: 1, change: &RetainedChange::Set(message(7)) });
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_whose_messages_cannot_be_read_is_not_described() {
+    fn a_state_with_unreadable_messages_is_not_described() {
         let mut slots = TestSlots::default();
         let mut recovery = Recovery::new(None).spill_into(&mut slots);
         frames().iter().for_each(|body| recovery.frame(body).expect("intact"));

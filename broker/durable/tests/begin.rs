@@ -35,7 +35,7 @@ fn state() -> Replay {
 }
 
 #[test]
-fn a_log_that_begins_with_a_state_has_it_and_is_closed() {
+fn a_log_created_from_a_state_contains_it_and_is_closed() {
     for state in [Replay::default(), state()] {
         let disk = FaultyDisk::new(1);
         create_log_with(&disk, &state, LogId(7), epochs(1), 1_000).expect("no faults");
@@ -47,7 +47,7 @@ fn a_log_that_begins_with_a_state_has_it_and_is_closed() {
 }
 
 #[test]
-fn where_there_is_a_log_none_begins() {
+fn an_existing_log_is_not_replaced() {
     let disk = FaultyDisk::new(1);
     create_log_with(&disk, &state(), LogId(7), epochs(1), 1_000).expect("no faults");
     let again = create_log_with(&disk, &Replay::default(), LogId(8), epochs(3), 2_000);

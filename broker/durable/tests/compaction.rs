@@ -213,7 +213,7 @@ fn compact_now_and_then(seed: u64) {
 }
 
 #[test]
-fn a_snapshot_of_a_snapshot_is_the_state_whatever_has_changed_and_in_which_order() {
+fn a_snapshot_of_a_snapshot_has_the_state_after_any_changes() {
     (0..SEEDS).for_each(compact_now_and_then);
 }
 
@@ -239,7 +239,7 @@ fn faults_of_merging_are_found() {
 }
 
 #[test]
-fn unchanged_messages_go_to_the_next_snapshot_without_being_loaded() {
+fn unchanged_messages_are_copied_to_the_next_snapshot_without_loading() {
     let mut written = Written::begin(3);
     for number in 1..=2_000 {
         let change = set(message(number, &format!("t/{number}")));
@@ -301,7 +301,7 @@ fn write_queued(written: &mut Written, numbers: std::ops::Range<u64>) {
 }
 
 #[test]
-fn a_snapshot_has_the_frames_up_to_the_one_that_it_covers_and_no_other() {
+fn a_snapshot_contains_exactly_the_frames_that_it_covers() {
     for is_unfit in [false, true] {
         let mut written = Written::begin(6);
         written.write(&[Record::Opened { session: SessionNumber(1), client_id: "a", at_ms: 1 }]);
@@ -324,7 +324,7 @@ fn a_snapshot_has_the_frames_up_to_the_one_that_it_covers_and_no_other() {
 }
 
 #[test]
-fn a_snapshot_that_cannot_be_merged_is_given_up_as_well() {
+fn a_snapshot_that_cannot_be_merged_is_discarded() {
     let mut written = Written::begin(6);
     written.write(&[Record::Opened { session: SessionNumber(1), client_id: "a", at_ms: 1 }]);
     snapshot_unfit_to_merge(&written);
@@ -345,7 +345,7 @@ fn a_snapshot_that_cannot_be_merged_is_given_up_as_well() {
 
 /// Our code never writes such a snapshot, but the format allows it.
 #[test]
-fn a_snapshot_whose_records_name_messages_of_earlier_frames_is_understood() {
+fn a_snapshot_that_references_earlier_frames_is_readable() {
     let disk = FaultyDisk::new(5);
     let settings = Settings { segment_bytes: SEGMENT_MIN_BYTES, ..Settings::default() };
     let (log, _) = Log::open(&disk, settings, Position::START, epoch(1), ID, 0, |_| Ok(())).expect("is empty");
@@ -426,7 +426,7 @@ fn held_bytes_are_reported_during_recovery_and_rebuild() {
 }
 
 #[test]
-fn a_snapshot_that_is_given_up_or_fails_leaves_the_last_one() {
+fn a_discarded_or_failed_snapshot_keeps_the_last_one() {
     let mut written = Written::begin(9);
     for number in 1..=50 {
         let change = set(message(number, &format!("t/{number}")));

@@ -96,7 +96,7 @@ fn a_session_without_its_first_record_is_skipped_and_its_number_is_not_reused() 
 }
 
 #[test]
-fn messages_behind_one_that_is_lost_keep_their_identifiers() {
+fn messages_after_a_lost_one_keep_their_identifiers() {
     // Identifier 2 was assigned in a lost frame, and identifier 1 was freed there.
     let frames = [
         opened(1, "a"),
@@ -121,7 +121,7 @@ fn messages_behind_one_that_is_lost_keep_their_identifiers() {
 }
 
 #[test]
-fn a_client_has_one_session_although_the_end_of_the_older_one_is_lost() {
+fn a_client_has_one_session_if_the_older_ones_end_is_lost() {
     let frames = [opened(1, "a"), changed(1, &Change::Queued(pending(1)), None), opened(2, "a"), opened(3, "b")];
     let (state, passed) = recovered(&frames);
     let clients: Vec<_> = state.sessions().map(|found| (found.number.0, found.session.client_id())).collect();
@@ -129,7 +129,7 @@ fn a_client_has_one_session_although_the_end_of_the_older_one_is_lost() {
 }
 
 #[test]
-fn a_session_that_ended_in_order_is_replaced_by_nobody() {
+fn a_session_that_ended_gracefully_is_not_replaced() {
     let ended = frame(&[Record::Ended(SessionNumber(1))]);
     let (state, passed) = recovered(&[opened(1, "a"), ended, opened(2, "a")]);
     assert!(passed.is_none() && state.sessions().count() == 1);
@@ -137,7 +137,7 @@ fn a_session_that_ended_in_order_is_replaced_by_nobody() {
 
 /// It has messages that others must receive.
 #[test]
-fn a_session_that_is_ending_may_share_its_client_with_another_one() {
+fn an_ending_session_can_share_its_client_with_another() {
     let queued = changed(1, &Change::Queued(pending(1)), None);
     let ending = changed(1, &Change::ExpiryInterval(0), None);
     let (state, passed) = recovered(&[opened(1, "a"), queued, ending, opened(2, "a")]);

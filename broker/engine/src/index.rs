@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_numbered_from_zero_and_optional_ones_take_no_more_room() {
+    fn indexes_start_at_zero_and_optional_ones_have_the_same_size() {
         assert_eq!(ConnectionIndex::new(0).map(ConnectionIndex::number), Some(0));
         assert_eq!(SessionIndex::new(u32::MAX as usize - 1).map(SessionIndex::number), Some(u32::MAX as usize - 1));
         assert_eq!(SessionIndex::new(u32::MAX as usize), None);

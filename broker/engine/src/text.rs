@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_written_as_rfc_3339_has_them() {
+    fn timestamps_are_written_as_rfc_3339() {
         assert_eq!(rfc3339(0), "1970-01-01T00:00:00Z");
         assert_eq!(rfc3339(951_782_399_999), "2000-02-28T23:59:59Z");
         assert_eq!(rfc3339(951_782_400_000), "2000-02-29T00:00:00Z");
@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn no_character_is_cut() {
+    fn text_is_truncated_at_characters() {
         assert_eq!(truncated("", 4), "");
         assert_eq!(truncated("four", 4), "four");
         assert_eq!(truncated("five!", 4), "five");

@@ -182,7 +182,7 @@ fn with_header(first_byte: u8, body: &[u8]) -> Vec<u8> {
 
 /// [MQTT-3.10.4-2]: after UNSUBACK a client receives no message for the subscription, even if one was in flight.
 #[test]
-fn a_message_for_a_member_who_has_left_goes_to_another_by_that_ones_qos() {
+fn a_message_to_a_departed_member_is_redispatched_with_the_new_qos() {
     let mut world = World::new(2);
     let (publisher, leaving, staying) = (world.client(0), world.client(1), world.client(0));
     let share = "$share/g/t";
@@ -224,7 +224,7 @@ fn a_message_for_a_member_who_has_left_goes_to_another_by_that_ones_qos() {
 
 /// A session that ends leaves its groups over several turns. If it is chosen meanwhile, its shard must redispatch the message.
 #[test]
-fn a_member_whose_session_is_being_cleared_away_is_passed_over() {
+fn a_member_whose_session_is_ending_is_skipped() {
     const GROUPS: usize = 600;
     let mut world = World::new(2);
     let (publisher, leaving, staying) = (world.client(0), world.client(0), world.client(1));
@@ -245,7 +245,7 @@ fn a_member_whose_session_is_being_cleared_away_is_passed_over() {
 
 /// Thousands of wildcard filters over thousands of topics do not delay other clients.
 #[test]
-fn searches_for_retained_messages_go_on_turn_by_turn() {
+fn scans_of_retained_messages_continue_over_several_turns() {
     const TOPICS: usize = 5_000;
     const FILTERS: usize = 100;
     /// A turn visits at most 32 Ki nodes. The test fails if the engine's limit is raised.
@@ -278,7 +278,7 @@ fn searches_for_retained_messages_go_on_turn_by_turn() {
 
 /// Retained messages for a client that disconnects are queued in its session, however long the scan takes.
 #[test]
-fn a_search_goes_on_for_a_session_whose_client_has_gone() {
+fn a_scan_continues_for_a_session_whose_client_disconnects() {
     const TOPICS: usize = 50_000;
     let mut world = World::new(1);
     let publisher = world.client(0);
@@ -303,7 +303,7 @@ fn a_search_goes_on_for_a_session_whose_client_has_gone() {
 
 /// Many small SUBSCRIBE packets of many clients together get no more of a turn than one large packet.
 #[test]
-fn filters_in_small_packets_are_worked_off_turn_by_turn() {
+fn filters_in_small_packets_are_handled_over_several_turns() {
     const CLIENTS: usize = 100;
     const FILTERS: usize = 60;
     /// The limit of a turn. The test fails if the engine's limit is raised.
@@ -346,7 +346,7 @@ fn filters_in_small_packets_are_worked_off_turn_by_turn() {
 
 /// Deadlines of thousands of clients with wills expire at once: each turn handles a part of them.
 #[test]
-fn deadlines_that_come_together_are_met_turn_by_turn() {
+fn simultaneous_deadlines_are_handled_over_several_turns() {
     const CLIENTS: usize = 5_000;
     /// The limit of a turn. The test fails if the engine's limit is raised.
     const TURN_WILLS_MAX: usize = 2_048;
@@ -379,7 +379,7 @@ fn deadlines_that_come_together_are_met_turn_by_turn() {
 
 /// Transcoding of payloads takes long, whether it succeeds or not.
 #[test]
-fn retained_messages_are_turned_into_other_formats_turn_by_turn() {
+fn retained_messages_are_transcoded_over_several_turns() {
     const MESSAGES: usize = 40;
     const PAYLOAD_BYTES: usize = 9_000;
     let mut world = World::with(1, Settings { maximum_packet_size_bytes: 10_000, ..Settings::default() });
@@ -418,7 +418,7 @@ fn retained_messages_are_turned_into_other_formats_turn_by_turn() {
 
 /// The message was accepted under contracts that the receiver's thread applies only during a turn.
 #[test]
-fn a_message_of_another_thread_is_delivered_by_no_older_contracts() {
+fn a_message_of_another_shard_is_not_transcoded_with_older_contracts() {
     let mut world = World::new(2);
     let manifest = "[[contract]]\nname = 'c'\ntopics = 't'\nformat = ['protobuf', 'json']\nschema = 's.proto'\n";
     let schema = "syntax = \"proto3\"; message M { string word = 1; }";
@@ -446,7 +446,7 @@ fn a_message_of_another_thread_is_delivered_by_no_older_contracts() {
 
 /// Each item is one byte when published and 34 characters in JSON: a small message must not become a huge one.
 #[test]
-fn a_payload_becomes_no_larger_in_another_format_than_a_packet_may_be() {
+fn a_transcoded_payload_is_limited_to_the_maximum_packet_size() {
     const MAXIMUM: u32 = 10_000;
     let mut world = World::with(1, Settings { maximum_packet_size_bytes: MAXIMUM, ..Settings::default() });
     world.set_contracts(enumerations("t"));
@@ -514,7 +514,7 @@ fn a_will_that_does_not_fit_is_refused() {
 
 /// Idle connections take memory, too: at most half of the limit.
 #[test]
-fn connections_that_say_nothing_take_half_of_all_at_most() {
+fn idle_connections_take_at_most_half_of_the_memory() {
     let mut world = World::with(1, Settings { memory_bytes: LIMIT_BYTES, ..Settings::default() });
     let count = (0..100_000).take_while(|_| world.shards[0].accept(NOW_MS).is_some()).count();
     assert!((500..10_000).contains(&count), "{count} connections");
@@ -524,7 +524,7 @@ fn connections_that_say_nothing_take_half_of_all_at_most() {
 
 /// A client can hold as much memory as it leaves free.
 #[test]
-fn topic_aliases_take_no_more_than_a_clients_share() {
+fn topic_aliases_are_limited_to_a_clients_share_of_memory() {
     const TOPIC_BYTES: usize = 60_000;
     let settings = Settings { memory_bytes: LIMIT_BYTES, topic_alias_maximum: 100, ..Settings::default() };
     let mut world = World::with(1, settings);
@@ -547,7 +547,7 @@ fn topic_aliases_take_no_more_than_a_clients_share() {
 
 /// Contracts with large schemas are published over many turns. Documents of removed contracts are cleared at the end.
 #[test]
-fn contracts_are_told_turn_by_turn() {
+fn contracts_are_published_over_several_turns() {
     const CONTRACTS: usize = 20;
     let settings = Settings { contract_discovery: true, ..Settings::default() };
     let mut world = World::with(1, settings);

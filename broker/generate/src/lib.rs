@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_contracts_in_their_file_changes_nothing() {
+    fn the_order_of_contracts_in_their_file_does_not_matter() {
         let generated = |names: &[&str]| {
             let catalogue = catalogue(&[("contracts.toml", &manifest(names)), ("a.proto", SCHEMA)]);
             let sources = Language::ALL.map(|(_, language)| generate(&catalogue, language, &Options::default()));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_generated_is_said() {
+    fn unsupported_schemas_are_reported() {
         let one = catalogue(&[("contracts.toml", &manifest(&["a"])), ("a.proto", SCHEMA)]);
         for package in ["", "Upper", "1st", "a-b", "func", "ä"] {
             let options = Options { package: package.to_owned(), ..Options::default() };

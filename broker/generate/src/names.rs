@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_manner_of_writing_has_the_same_words() {
+    fn every_naming_style_has_the_same_words() {
         for name in ["device_id", "deviceId", "Device-ID", "DEVICE_ID", "DeviceId"] {
             assert_eq!(words(name), ["device", "id"], "{name}");
         }
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_taken_name_gets_a_mark() {
+    fn a_name_collision_gets_a_suffix() {
         let mut scope = Scope::without(&["type"]);
         assert_eq!(scope.take("type".into()), "type_");
         assert_eq!(scope.take("type".into()), "type3");

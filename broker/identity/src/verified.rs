@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_never_more_than_may_be_and_those_that_are_used_stay() {
+    fn the_cache_is_bounded_and_used_entries_stay() {
         for capacity in [0, 1, 2, 3, 10, 101] {
             let verified = VerifiedPasswords::new(&[1; 32], capacity);
             for each in 0..1_000 {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn another_user_hash_password_or_key_is_something_else() {
+    fn another_user_hash_password_or_key_is_another_entry() {
         let hash = |salt: u8| {
             let cost = Argon2Cost { memory_kib: 8, iterations: 1, lanes: 1 };
             PasswordHash::new(b"x", cost, &mut |bytes| bytes.fill(salt)).expect("a hash")

@@ -15,7 +15,7 @@ fn account() -> Account {
 }
 
 #[test]
-fn each_fault_has_its_line() {
+fn each_error_has_its_line() {
     let mosquitto = |iterations: &str| format!("u:$7${iterations}$AAAAAAAAAAAAAAAA${}==", "A".repeat(86));
     let argon2 =
         |cost: &str| format!("u:$argon2id$v=19${cost}$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4");
@@ -69,12 +69,12 @@ fn each_fault_has_its_line() {
 }
 
 #[test]
-fn there_are_not_more_errors_than_somebody_reads() {
+fn the_number_of_errors_is_limited() {
     assert_eq!(errors(&"wrong\n".repeat(1_000)).len(), limits::ERRORS_MAX);
 }
 
 #[test]
-fn blank_lines_comments_and_line_ends_of_windows_do_not_matter() {
+fn blank_lines_comments_and_crlf_are_accepted() {
     let text = format!("\r\n# a:b\r\n   \nu:{HASH}\r\nv:{HASH}");
     let file = PasswordFile::parse("users", &text).expect("a file");
     assert_eq!(file.users().map(|(name, _)| name).collect::<Vec<_>>(), ["u", "v"]);
@@ -82,7 +82,7 @@ fn blank_lines_comments_and_line_ends_of_windows_do_not_matter() {
 }
 
 #[test]
-fn edits_leave_the_other_lines_alone() {
+fn edits_do_not_change_other_lines() {
     let account = account();
     let text = format!("# first\nu:{HASH}\n\nv:{HASH}");
     let added = edit::add(&text, "w", &account).expect("added");
@@ -98,7 +98,7 @@ fn edits_leave_the_other_lines_alone() {
 }
 
 #[test]
-fn a_password_has_a_length() {
+fn a_password_has_length_limits() {
     let mut random = |bytes: &mut [u8]| bytes.fill(1);
     for wrong in [0, 65_536] {
         let made = edit::account(
@@ -112,7 +112,7 @@ fn a_password_has_a_length() {
 
 proptest! {
     #[test]
-    fn whatever_edits_make_can_be_read(names in prop::collection::vec("[ -~à-ü]{1,12}", 1..12)) {
+    fn edited_files_are_readable(names in prop::collection::vec("[ -~à-ü]{1,12}", 1..12)) {
         let account = account();
         let (mut text, mut known) = (String::from("# users"), std::collections::BTreeSet::new());
         for (index, name) in names.iter().enumerate() {
@@ -133,7 +133,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_a_file_or_has_faults_with_lines(text in "([a-z#: ]|\\$|argon2id|v=19|m=8,t=1,p=1|7|6|101|AAAAAAAAAAA|scram-sha-256|i=4096|\n){0,80}") {
+    fn any_text_is_a_file_or_has_errors_with_lines(text in "([a-z#: ]|\\$|argon2id|v=19|m=8,t=1,p=1|7|6|101|AAAAAAAAAAA|scram-sha-256|i=4096|\n){0,80}") {
         if let Err(errors) = PasswordFile::parse("users", &text) {
             prop_assert!(!errors.is_empty());
             for error in errors {

@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_told_from_other_text() {
+    fn json_is_distinguished_from_other_text() {
         for good in ["null", " {} ", "[1,-2.5e+3,\"\\u00e9\\n\",{\"a\":[true,false]}]", "0", "\"\"", "[ ]", "1E9"] {
             assert!(is_json(good.as_bytes()), "{good}");
         }
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn deep_nesting_is_refused_and_not_followed() {
+    fn deep_nesting_is_refused_without_recursion() {
         assert!(is_json(
             "[".repeat(DEPTH_MAX)
                 .as_bytes()

@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_stand_twice_are_seen() {
+    fn duplicate_names_are_detected() {
         for (text, has) in [
             ("{\"a\":{\"b\":1,\"c\":2},\"b\":1}", false),
             ("[{\"a\":1,\"b\":2,\"a\":1}]", true),
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_place() {
+    fn errors_are_reported_with_their_position() {
         for (text, offset, message) in [
             ("", 0, "a value is missing"),
             ("{\"a\" 1}", 5, "a colon is missing"),

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_charge_is_given_back_when_it_is_dropped() {
+    fn a_charge_is_released_when_dropped() {
         let ledger = Arc::new(MemoryLedger::default());
         let mut charge = Charge::new(&ledger, Kind::Transit);
         charge.grow(10);

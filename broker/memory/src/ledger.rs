@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_given_back_is_no_longer_held() {
+    fn released_bytes_are_no_longer_held() {
         let ledger = MemoryLedger::default();
         ledger.enter(Kind::Message, 300);
         ledger.enter(Kind::Queue, 40);

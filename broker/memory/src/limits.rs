@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_takes_all_it_can_leaves_as_much_to_others() {
+    fn a_client_at_its_limit_leaves_as_much_free_memory() {
         let share = &shares(1, 16_000, 16_000)[0];
         assert_eq!(fill(share), 7_500, "half of the unreserved memory");
         assert_eq!(fill(share), 3_750);
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn something_is_kept_back_for_those_who_hold_little() {
+    fn some_memory_is_reserved_for_clients_that_hold_little() {
         let share = &shares(1, 1 << 20, 1 << 20)[0];
         share.ledger().enter(Kind::Queue, (1 << 20) - (1 << 16));
         assert_eq!(share.admits(0, 5_000), Err(MemoryLimitError::Broker));
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_shard_holds_is_not_free_either() {
+    fn unassigned_bytes_are_not_free() {
         for count in [1, 2] {
             let mut shares = shares(count, 1_000, 1_000);
             let detached = shares[0].memory().detached().clone();
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn input_takes_half_of_all_at_most() {
+    fn input_takes_at_most_half_of_the_memory() {
         let mut shares = shares(2, 6_400, 6_400);
         assert_eq!(shares[0].input_bytes(), 3_200);
         shares[1].ledger().enter(Kind::Input, 3_000);
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn retained_messages_do_not_count_twice() {
+    fn retained_messages_are_counted_once() {
         let mut share = shares(1, 1_000, 1_000).remove(0);
         share.ledger().enter(Kind::Message, 700);
         share.look(600);

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_duration_is_told_a_quarter_too_high_at_most() {
+    fn a_duration_is_rounded_up_by_at_most_a_quarter() {
         for took_us in (0..5_000).chain([99_999, 1_000_000, 60_000_000]) {
             let reported_us = longest_us(bucket(took_us));
             assert!(
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_those_of_what_came_in_between() {
+    fn percentiles_cover_an_interval() {
         let counts = DurationCounts::default();
         assert_eq!(counts.read().percentile_us(50), None);
         counts.count(1_000_000, 1);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_counted_up_to_each_power_of_two() {
+    fn durations_are_counted_up_to_each_power_of_two() {
         for doublings in 2..25 {
             let counts = DurationCounts::default();
             let bound_us = 1 << doublings;

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_one_run_differ_and_can_be_read() {
+    fn identifiers_of_one_run_differ_and_are_readable() {
         let ids = MessageIds::new(0x9f);
         let (first, second) = (ids.next_id(), ids.next_id());
         assert!(first < second);

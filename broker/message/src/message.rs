@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_gives_back_its_parts() {
+    fn a_message_returns_its_parts() {
         let parts = MessageRef {
             id: MessageId { run: 3, number: 4 },
             topic: "a/b",
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_message_that_was_changed_or_cut_is_read_as_another_or_not_at_all() {
+    fn a_changed_or_truncated_stored_message_is_another_or_invalid() {
         let parts = MessageRef {
             id: MessageId { run: 3, number: 4 },
             topic: "a/ü",
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_stands_in_the_ledger_once_and_until_the_last_holder_lets_go() {
+    fn a_message_is_charged_once_until_its_last_reference_is_dropped() {
         let ledger = Arc::new(MemoryLedger::default());
         let parts = MessageRef {
             id: MessageId::NONE,
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn expiry_is_reached_at_its_moment() {
+    fn a_message_expires_at_its_expiry_time() {
         let parts = MessageRef {
             id: MessageId::NONE,
             topic: "t",
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn debug_output_holds_no_payload() {
+    fn debug_output_has_no_payload() {
         let parts = MessageRef {
             id: MessageId::NONE,
             topic: "t",

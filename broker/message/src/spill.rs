@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_holder_gives_the_slot_and_the_bytes_back() {
+    fn dropping_the_last_reference_frees_the_slot_and_the_bytes() {
         let (ledger, freed) = (Arc::new(MemoryLedger::default()), Arc::new(FreedSlots::default()));
         let account = Arc::new(SpillAccount::new(ledger.clone(), freed.clone()));
         let message = message(&[0; 500]).to_message();
@@ -405,7 +405,7 @@ mod tests {
 
     /// There may be millions of them, retained or in queues.
     #[test]
-    fn a_message_that_never_expires_takes_little() {
+    fn a_message_without_expiry_is_small() {
         let (ledger, freed) = (Arc::new(MemoryLedger::default()), Arc::new(FreedSlots::default()));
         let account = Arc::new(SpillAccount::new(ledger.clone(), freed.clone()));
         for qos in [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce] {
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn another_message_is_not_taken_for_the_one_asked_for() {
+    fn another_message_in_the_slot_is_detected() {
         let account = Arc::new(SpillAccount::new(Arc::default(), Arc::default()));
         let spilled = Spilled::new(&message(b"a").to_message(), SpillSlot(0), &account);
         let mut stored = Vec::new();

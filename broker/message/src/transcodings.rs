@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_form_that_is_there_is_kept() {
+    fn the_first_available_format_is_kept() {
         let transcodings = Transcodings::default();
         let (first, is_ours) = transcodings.get_or_make(Format::Json, || {
             // Another thread is faster.

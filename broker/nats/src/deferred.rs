@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_wait_in_line_and_each_keeps_its_order() {
+    fn clients_take_turns_and_each_keeps_its_order() {
         let (mut deferred, partition) = (DeferredCommands::default(), Partition::new(3).expect("a partition"));
         for client in [1, 2] {
             let message = deferred.join(publish(client, 1)).expect("nothing is deferred");

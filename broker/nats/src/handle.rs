@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_gives_the_command_back_and_says_when_there_is_room() {
+    fn a_full_queue_returns_the_command_and_reports_free_space() {
         let limits = Limits { commands_max: 2, commands_max_bytes: 100, ..Limits::default() };
         let (handle, mut commands, _bus) = Handle::new(&limits);
         assert!(handle.give(left(60)).is_ok());
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bus_that_is_behind_drops_and_counts() {
+    fn a_lagging_bus_drops_and_counts_messages() {
         let limits = Limits { bus_max: 2, bus_max_bytes: 100, ..Limits::default() };
         let (handle, _commands, mut bus) = Handle::new(&limits);
         assert!(handle.send("a", vec![0; 60]) && !handle.send("a", vec![0; 60]));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_life_serves_until_its_lease_runs_out() {
+    fn an_incarnation_serves_until_its_lease_expires() {
         let (handle, _commands, _bus) = Handle::new(&Limits::default());
         assert!(!handle.is_serving());
         handle.shared().serve_until(now_ms() + 60_000);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_ran_out_before_it_was_renewed_is_noticed() {
+    fn a_lease_that_expired_before_its_renewal_is_detected() {
         let (handle, _commands, _bus) = Handle::new(&Limits::default());
         assert!(!handle.shared().serve_until(1), "the new lease has expired too");
         assert!(handle.shared().serve_until(now_ms() + 60_000));

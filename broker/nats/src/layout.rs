@@ -226,7 +226,7 @@ mod tests {
     use tautwire_json::parse;
 
     #[test]
-    fn what_is_asked_for_is_enough_and_anything_weaker_is_told_exactly() {
+    fn weaker_stream_settings_are_reported_exactly() {
         for stream in required_streams(&Storage::default()) {
             let json = stream.request();
             let config = parse(&json).expect("JSON");
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn names_stay_what_they_are() {
+    fn names_are_stable() {
         let names: Vec<_> = required_streams(&Storage::default()).into_iter().map(|stream| stream.name).collect();
         assert_eq!(names.len(), 21);
         assert!(
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_nodes_are_read() {
+    fn keys_of_nodes_are_parsed() {
         let node = Incarnation(std::num::NonZeroU64::new(0x9f).expect("not 0"));
         assert_eq!(node_of(&format!("$KV.{}", Key::Node(node))), Some(node));
         for key in ["", "9f", "000000000000009F", "0000000000000000", "00000000000000009f", "x00000000000009f"] {

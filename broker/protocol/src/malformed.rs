@@ -137,13 +137,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_right_packet_can_be_built_too() {
+    fn a_valid_packet_can_be_built() {
         let bytes = Frame::new(0x32).string("a").two_bytes(1).properties(&[]).bytes(b"x").build();
         assert_eq!(bytes, [0x32, 7, 0, 1, b'a', 0, 1, 0, b'x']);
     }
 
     #[test]
-    fn lengths_can_lie() {
+    fn lengths_can_be_wrong() {
         assert_eq!(Frame::new(0xC0).remaining_length(128).build(), [0xC0, 0x80, 0x01]);
         assert_eq!(Frame::new(0xC0).remaining_length_raw(&[0x80, 0x00]).byte(7).build(), [0xC0, 0x80, 0x00, 7]);
         assert_eq!(Frame::new(0x10).binary_claiming(9, b"M").build(), [0x10, 3, 0, 9, b'M']);

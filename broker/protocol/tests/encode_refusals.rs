@@ -57,7 +57,7 @@ fn subscribe<'a>(requests: &'a [SubscriptionRequest<'a>]) -> Subscribe<'a> {
 }
 
 #[test]
-fn a_property_out_of_place_is_refused() {
+fn a_property_of_another_packet_is_refused() {
     let error = refusal(publish(&[Property::ReceiveMaximum(1.try_into().unwrap())]), V5);
     let property = PropertyId::ReceiveMaximum;
     assert_eq!(error, EncodeError::PropertyNotAllowed { property, context: PropertyContext::Publish });
@@ -76,7 +76,7 @@ fn a_property_is_refused_twice_unless_it_may_repeat() {
 }
 
 #[test]
-fn maximum_qos_2_is_said_by_leaving_it_out() {
+fn maximum_qos_2_is_omitted() {
     let list = [Property::MaximumQoS(QoS::ExactlyOnce)];
     let properties = Properties::from_list(&list);
     let packet = ConnAck { session_present: false, reason: ConnectReason::Success, properties };
@@ -95,7 +95,7 @@ fn checked_properties_of_one_packet_are_checked_again_for_another() {
 }
 
 #[test]
-fn strings_must_fit_and_hold_no_null() {
+fn strings_must_not_be_too_long_or_contain_null() {
     let long = "x".repeat(65_536);
     let field = "client_id";
     assert_eq!(
@@ -170,7 +170,7 @@ fn no_local_is_refused_on_a_shared_subscription() {
 }
 
 #[test]
-fn a_refusal_has_no_session() {
+fn a_refused_connack_has_no_session_present() {
     let packet = ConnAck { session_present: true, ..ConnAck::refusal(ConnectReason::NotAuthorized) };
     assert_eq!(refusal(packet, V5), EncodeError::SessionPresentOnFailure);
     assert_eq!(refusal(packet, V3), EncodeError::SessionPresentOnFailure);
@@ -185,7 +185,7 @@ fn before_v5_a_password_needs_a_user_name() {
 
 /// [MQTT-3.1.3-7] of 3.1.1.
 #[test]
-fn before_v5_a_session_that_is_kept_needs_a_client_id() {
+fn before_v5_a_persistent_session_needs_a_client_id() {
     let packet = Connect { version: V3, client_id: "", clean_start: false, ..connect() };
     assert_eq!(refusal(packet, V3), EncodeError::ClientIdMissing);
     for legal in [
@@ -198,7 +198,7 @@ fn before_v5_a_session_that_is_kept_needs_a_client_id() {
 }
 
 #[test]
-fn what_only_v5_can_say_is_refused_before_it() {
+fn features_of_v5_are_refused_before_it() {
     let user = [Property::UserProperty("a", "b")];
     let properties = Properties::from_list(&user);
     let filter = TopicFilter::new("a").unwrap();
@@ -242,7 +242,7 @@ fn what_only_v5_can_say_is_refused_before_it() {
 }
 
 #[test]
-fn every_v3_return_code_is_written() {
+fn every_v3_return_code_is_encoded() {
     for (code, reason) in [
         (0, ConnectReason::Success),
         (1, ConnectReason::UnsupportedProtocolVersion),
@@ -259,7 +259,7 @@ fn every_v3_return_code_is_written() {
 }
 
 #[test]
-fn errors_name_the_field_what_is_wrong_what_to_do_the_code_and_the_statement() {
+fn errors_name_field_cause_advice_code_and_statement() {
     let long = "x".repeat(65_536);
     for (error, said) in [
         (

@@ -40,7 +40,7 @@ fn decoded(bytes: &[u8]) -> Publish<'_> {
 }
 
 #[test]
-fn accessors_answer_the_same_for_both_forms() {
+fn accessors_agree_for_both_forms() {
     let list = list();
     let bytes = encoded(publish(Properties::from_list(&list), b""));
     for properties in [Properties::from_list(&list), decoded(&bytes).properties] {
@@ -58,7 +58,7 @@ fn accessors_answer_the_same_for_both_forms() {
 }
 
 #[test]
-fn a_decoded_block_can_be_forwarded_whole_and_in_parts() {
+fn a_decoded_property_block_can_be_forwarded_whole_and_in_parts() {
     let list = list();
     let bytes = encoded(publish(Properties::from_list(&list), b"payload"));
     let incoming = decoded(&bytes);
@@ -85,7 +85,7 @@ fn a_packet_without_properties_has_an_empty_block() {
 }
 
 #[test]
-fn a_block_is_refused_with_its_place() {
+fn an_invalid_property_block_is_refused_with_its_position() {
     let error = Properties::from_wire(&[0x01, 0x01, 0x01, 0x00], PropertyContext::Publish).unwrap_err();
     assert_eq!((error.cause, error.offset), (DecodeCause::PropertyRepeated, 2));
     let error = Properties::from_wire(&[0x03, 0x00, 0x05, b'a'], PropertyContext::Publish).unwrap_err();

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bits_in_front_count() {
+    fn only_the_prefix_bits_count() {
         assert!(contains("10.0.0.0/8", "10.255.0.1") && !contains("10.0.0.0/8", "11.0.0.1"));
         assert!(contains("192.0.2.128/25", "192.0.2.128") && !contains("192.0.2.128/25", "192.0.2.127"));
         assert!(contains("127.0.0.1", "127.0.0.1") && !contains("127.0.0.1", "127.0.0.2"));
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_network_is_refused() {
+    fn invalid_networks_are_refused() {
         for wrong in [
             "",
             "10.0.0.1/8",

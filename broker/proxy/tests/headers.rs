@@ -60,7 +60,7 @@ fn fault(bytes: &[u8]) -> ProxyHeaderError {
 }
 
 #[test]
-fn version_1_says_whom_it_speaks_for() {
+fn version_1_has_the_client_address() {
     let header = read(b"PROXY TCP4 192.0.2.7 10.0.0.1 49153 1883\r\n");
     assert_eq!(header, ProxyHeader::Proxied(client("192.0.2.7:49153")));
     let header = read(b"PROXY TCP6 2001:db8::7 fd00::1 49153 0\r\n");
@@ -73,7 +73,7 @@ fn version_1_says_whom_it_speaks_for() {
 }
 
 #[test]
-fn what_is_not_version_1_is_refused() {
+fn invalid_version_1_headers_are_refused() {
     for wrong in [
         "PROXY TCP4 192.0.2.7 10.0.0.1 49153\r\n",
         "PROXY TCP4 192.0.2.7 10.0.0.1 49153 1883 1\r\n",
@@ -100,7 +100,7 @@ fn what_is_not_version_1_is_refused() {
 }
 
 #[test]
-fn version_2_says_whom_it_speaks_for() {
+fn version_2_has_the_client_address() {
     assert_eq!(read(&v2(1, 0x11, V4)), ProxyHeader::Proxied(client("192.0.2.7:49153")));
     assert_eq!(read(&v2(1, 0x21, &v6())), ProxyHeader::Proxied(client("[2001:db8::7]:49153")));
     for (command, family, rest) in
@@ -111,7 +111,7 @@ fn version_2_says_whom_it_speaks_for() {
 }
 
 #[test]
-fn what_is_not_version_2_is_refused() {
+fn invalid_version_2_headers_are_refused() {
     let wrong = |bytes: &[u8]| matches!(fault(bytes), ProxyHeaderError::Malformed(_));
     let good = v2(1, 0x11, V4);
     let with = |at: usize, byte: u8| {
@@ -131,7 +131,7 @@ fn what_is_not_version_2_is_refused() {
 }
 
 #[test]
-fn the_common_name_counts_where_the_proxy_has_verified_it() {
+fn the_common_name_counts_if_the_proxy_has_verified_it() {
     let tls_of = |flags, verify, name: &[u8]| match read(&v2(1, 0x11, &[V4, &ssl(flags, verify, name)].concat())) {
         ProxyHeader::Proxied(client) => (client.is_encrypted, client.common_name),
         ProxyHeader::Local => panic!("expected a proxied client"),
@@ -159,7 +159,7 @@ fn the_common_name_counts_where_the_proxy_has_verified_it() {
 }
 
 #[test]
-fn tlvs_have_an_end_and_tls_is_said_once() {
+fn tlvs_are_bounded_and_tls_occurs_once() {
     let wrong = |tlvs: &[u8]| matches!(fault(&v2(1, 0x11, &[V4, tlvs].concat())), ProxyHeaderError::Malformed(_));
     assert!(wrong(&[0x04]) && wrong(&[0x04, 0]) && wrong(&[0x04, 0, 1]));
     assert!(wrong(&tlv(0x20, &[1, 0, 0, 0])), "it ends within the verification result");
@@ -187,7 +187,7 @@ fn summed(family: u8, addresses: &[u8], before: &[u8], behind: &[u8]) -> Vec<u8>
 }
 
 #[test]
-fn a_checksum_is_that_of_the_header() {
+fn a_valid_checksum_is_accepted() {
     assert_eq!(crc32c(b"123456789"), 0xE306_9283, "the check value of the polynomial");
     let name = ssl(7, 0, b"device-7");
     for (before, behind) in [(&[][..], &[][..]), (&name, &[]), (&[], &name), (&tlv(0x04, b"pad"), &name)] {
@@ -211,7 +211,7 @@ fn a_checksum_is_that_of_the_header() {
 }
 
 #[test]
-fn a_checksum_that_is_none_is_refused() {
+fn an_invalid_checksum_is_refused() {
     let fault_of = |tlvs: &[u8]| fault(&v2(1, 0x11, &[V4, tlvs].concat()));
     assert_eq!(fault_of(&tlv(0x03, &[0; 4])), ProxyHeaderError::Malformed("the checksum does not match the header"));
     assert_eq!(fault_of(&tlv(0x03, &[0; 3])), ProxyHeaderError::Malformed("the checksum does not have 4 bytes"));
@@ -223,7 +223,7 @@ fn a_checksum_that_is_none_is_refused() {
 }
 
 #[test]
-fn a_header_has_a_longest() {
+fn a_header_has_a_maximum_length() {
     let room = HEADER_MAX_BYTES - 16 - V4.len() - 3;
     let longest = v2(1, 0x11, &[V4, &tlv(0x04, &vec![0; room])].concat());
     assert_eq!(longest.len(), HEADER_MAX_BYTES);
@@ -234,7 +234,7 @@ fn a_header_has_a_longest() {
 }
 
 #[test]
-fn what_clients_send_is_no_header() {
+fn packets_of_clients_are_not_headers() {
     for first in [&b"\x10\x0d\0\x04MQTT"[..], b"GET /mqtt HTTP/1.1", b"\x16\x03\x01", b"PROXX", b"\r\n\r\n\r\n"] {
         assert_eq!(fault(first), ProxyHeaderError::NoHeader);
     }
@@ -243,7 +243,7 @@ fn what_clients_send_is_no_header() {
 
 /// Names of clients stay out of logs.
 #[test]
-fn what_is_printed_has_no_name() {
+fn debug_output_has_no_name() {
     let header = read(&v2(1, 0x11, &[V4, &ssl(7, 0, b"secret")].concat()));
     assert!(!format!("{header:?}").contains("secret"));
 }

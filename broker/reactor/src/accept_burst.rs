@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rush_is_many_connections_in_a_short_time() {
+    fn a_burst_is_many_connections_in_a_short_time() {
         let mut accept_burst = AcceptBurst::new();
         for now_ms in 0..1_000 {
             assert!(
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_on_while_looks_find_several() {
+    fn a_burst_continues_while_several_connections_are_found() {
         let mut accept_burst = AcceptBurst::new();
         connections_until_burst(&mut accept_burst);
         for _ in 0..100 * TRIAL_POLLS {
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn one_after_the_other_is_tried_ever_less() {
+    fn sequential_connections_are_polled_less_often() {
         let mut accept_burst = AcceptBurst::new();
         let mut between = Vec::new();
         for _ in 0..10 {

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_may_come_at_once_and_then_as_many_as_the_rate_brings() {
+    fn a_burst_is_accepted_at_once_and_then_the_rate_applies() {
         let accept_rate = accept_rate(None, (2, 5), (0, 0));
         let granted = |now_ms, tries| (0..tries).filter(|_| accept_rate.check_rate(now_ms).is_ok()).count();
         assert_eq!(granted(10_000, 20), 5);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn each_address_has_a_rate_of_its_own() {
+    fn each_address_has_its_own_rate() {
         let accept_rate = accept_rate(None, (0, 0), (1, 2));
         let granted = |address: &str| (0..5).filter(|_| accept_rate.check_address(ip(address), 1_000).is_ok()).count();
         assert_eq!(granted("192.0.2.1"), 2);
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_of_addresses_is_bounded_and_forgotten_first_where_it_says_least() {
+    fn the_address_table_is_bounded_and_evicts_the_least_relevant() {
         let accept_rate = accept_rate(None, (0, 0), (1, 2));
         let from = |number: usize| IpAddr::from(std::net::Ipv4Addr::from_bits(number as u32));
         let mut forgotten = 0;
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn by_other_limits_those_who_are_counted_stay_counted() {
+    fn connections_stay_counted_when_limits_change() {
         let before = accept_rate(Some(2), (1, 1), (0, 0));
         let one = ip("192.0.2.1");
         before.add_connection(one);
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_of_one_address_may_be_open() {
+    fn open_connections_per_address_are_limited() {
         let accept_rate = accept_rate(Some(2), (0, 0), (0, 0));
         let (one, other) = (ip("2001:db8::1"), ip("2001:db8::2"));
         for address in [one, other] {

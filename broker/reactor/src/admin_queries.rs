@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_an_asker_who_has_gone() {
+    fn a_cancelled_query_is_not_awaited() {
         let (sender, answer) = pending_query();
         let client = LeavingClient(Cell::new(2));
         let began = Instant::now();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_comes_in_time_is_taken_whoever_has_gone() {
+    fn a_timely_result_is_accepted_after_a_cancellation() {
         let (sender, answer) = pending_query();
         sender.try_send(7).expect("not full");
         let client = LeavingClient(Cell::new(0));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_answer_the_deadline_counts() {
+    fn without_a_result_the_deadline_applies() {
         let (_sender, answer) = pending_query();
         assert_eq!(answer.receive(Duration::from_millis(1).into()), Err(QueryError::Timeout));
         let (sender, answer) = pending_query();

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_talks_they_get_all() {
+    fn idle_clients_leave_the_whole_budget_to_connection_churn() {
         let mut churn_budget = ChurnBudget::default();
         assert_eq!(turn(&mut churn_budget, at(0), false, 0), 100);
         assert_eq!(turn(&mut churn_budget, at(10), true, 1), 0);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn one_who_talks_waits_for_a_step_at_most() {
+    fn active_clients_wait_at_most_one_step() {
         let mut churn_budget = ChurnBudget::default();
         for began_us in (0..10_000).step_by(1_000) {
             assert_eq!(turn(&mut churn_budget, at(began_us), true, 5), 0);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn they_get_as_long_as_those_who_talk() {
+    fn churn_gets_as_much_time_as_active_clients() {
         let mut churn_budget = ChurnBudget::default();
         for _ in 0..10 {
             assert_eq!(turn(&mut churn_budget, at(0), true, 1_000), 50);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_is_let_in_however_many_go() {
+    fn connections_are_accepted_during_many_disconnects() {
         let mut churn_budget = ChurnBudget::default();
         churn_budget.begin_turn(at(0), true);
         assert!(!churn_budget.may_admit(|| 1), "only in the next turn");

@@ -11,7 +11,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_count_agrees_with_what_is_counted() {
+    fn a_count_equals_the_number_of_items() {
         let texts = [0_usize, 1, 2].map(|count| counted(count, "session"));
         assert_eq!(texts, ["0 sessions", "1 session", "2 sessions"]);
     }

@@ -405,7 +405,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn segments_are_smaller_where_there_is_room_for_few_of_them() {
+    fn segments_are_smaller_on_a_small_disk() {
         const MIB: u64 = 1 << 20;
         let sizes = [0, MIB, 20 * MIB, 31 * MIB, 32 * MIB, 1 << 40].map(|room| segment_bytes(room) / MIB);
         assert_eq!(sizes, [1, 1, 2, 2, 16, 16]);

@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_has_room_afterwards() {
+    fn the_table_has_capacity_afterwards() {
         reserve();
         let status = std::fs::read_to_string("/proc/self/status").expect("procfs");
         let size = status.lines().find_map(|line| line.strip_prefix("FDSize:")).expect("the line exists");

@@ -194,7 +194,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     #[test]
-    fn the_heap_is_trimmed_when_a_crowd_has_gone_and_none_follows() {
+    fn the_heap_is_trimmed_after_a_large_disconnect() {
         let mut trimmer = HeapTrimmer::default();
         // Churn in quick succession.
         for number in 0..10 {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_of_whom_each_holds_little_is_one_too() {
+    fn many_small_clients_count_as_a_large_disconnect() {
         let mut trimmer = HeapTrimmer::default();
         connect(&mut trimmer, CHURN_MIN_CLIENTS - 1);
         assert!(!trimmer.is_due(0, 10) && trimmer.next_ms().is_none());
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_come_all_the_time_are_no_crowd() {
+    fn constant_reconnects_do_not_trim_the_heap() {
         for each_time in [CHURN_ONGOING_MIN_CLIENTS - 1, CHURN_ONGOING_MIN_CLIENTS] {
             let mut trimmer = HeapTrimmer::default();
             for number in 0..100 {
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_is_passed_over_where_much_is_held_beside_what_it_may_leave() {
+    fn the_heap_is_not_trimmed_if_much_of_it_is_in_use() {
         let worthwhile = u64::from(CHURN_MIN_CLIENTS) * LEFTOVER_PER_CLIENT_BYTES;
         for (held_bytes, is_trimmed) in [(worthwhile, true), (worthwhile + 1, false)] {
             let mut trimmer = HeapTrimmer::default();

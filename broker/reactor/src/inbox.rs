@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_inbox_takes_nothing_more_and_counts_it() {
+    fn a_full_inbox_refuses_and_counts_messages() {
         let poll = Poll::new().expect("a poll");
         let (inbox, commands) = inbox(&poll);
         for _ in 0..COMMANDS_MAX {
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn verdicts_have_room_whatever_orders_wait() {
+    fn auth_decisions_have_reserved_slots() {
         let poll = Poll::new().expect("a poll");
         let (inbox, commands) = inbox(&poll);
         for _ in 0..COMMANDS_MAX {
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_taken_in_time_is_withdrawn() {
+    fn unaccepted_commands_are_withdrawn_after_a_timeout() {
         let poll = Poll::new().expect("a poll");
         let (inbox, commands) = inbox(&poll);
         assert_eq!(publish(&inbox, Duration::from_millis(1)), Err(CommandError::Busy));
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_and_not_answered_in_time_may_have_been_done() {
+    fn accepted_commands_without_a_response_may_have_been_executed() {
         let poll = Poll::new().expect("a poll");
         let (inbox, commands) = inbox(&poll);
         thread::scope(|scope| {
@@ -497,7 +497,7 @@ mod tests {
 
     /// Whenever the shard ends, no caller waits for it.
     #[test]
-    fn nobody_waits_for_a_shard_that_is_gone() {
+    fn a_stopped_shard_is_not_awaited() {
         for taken in 0..50 {
             let poll = Poll::new().expect("a poll");
             let (inbox, commands) = inbox(&poll);
@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_takes_no_more_changes_of_retained_messages_than_other_events() {
+    fn a_turn_handles_retained_changes_like_other_events() {
         let poll = Poll::new().expect("a poll");
         let (inbox, commands) = inbox(&poll);
         let record =

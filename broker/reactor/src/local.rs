@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_has_its_mode_and_goes_with_the_listener() {
+    fn the_socket_file_has_its_mode_and_is_removed_with_the_listener() {
         let scratch = Scratch::new("mode");
         for mode in [0o600, 0o666] {
             let listener = LocalListener::bind(&scratch.path(), mode).expect("binds");
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_left_over_is_removed() {
+    fn only_a_stale_socket_is_removed() {
         let scratch = Scratch::new("stale");
         let path = scratch.path();
         drop(net::UnixListener::bind(&path).expect("binds"));

@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_room_is_rung_for_when_there_is_some() {
+    fn a_sender_that_waits_for_a_slot_is_woken() {
         let mut world = world();
         world.shard_channels[0].send(OTHER, std::iter::once(batch()));
         world.wakers[0].before_sleep();
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_beyond_the_ring_follow_when_there_is_room() {
+    fn connections_beyond_the_ring_follow_when_a_slot_is_free() {
         let mut world = world();
         for _ in 0..=MIGRATIONS_MAX {
             let connection = world.connection();

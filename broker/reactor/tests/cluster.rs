@@ -121,7 +121,7 @@ fn expect(stream: &mut TcpStream, bytes: &[u8]) {
 }
 
 #[test]
-fn clients_are_claimed_and_messages_come_by_the_log() {
+fn clients_are_claimed_and_messages_arrive_by_the_log() {
     let thread = Arc::new(Granting::default());
     let listener_configs = [ListenerConfig::plain(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), AckLevel::default())];
     let seat = ClusterOptions { seed: SEED, settings: ClusterSettings::default(), thread: thread.clone() };
@@ -144,7 +144,7 @@ fn clients_are_claimed_and_messages_come_by_the_log() {
 }
 
 #[test]
-fn a_broker_of_a_cluster_has_no_data_directory() {
+fn a_broker_in_a_cluster_has_no_data_directory() {
     let listener_configs = [];
     let thread = Arc::new(Granting::default());
     let seat = ClusterOptions { seed: SEED, settings: ClusterSettings::default(), thread };

@@ -256,7 +256,7 @@ mod tests {
     use tautwire_protocol::QoS;
 
     #[test]
-    fn entries_come_out_as_they_went_in() {
+    fn entries_round_trip() {
         let large = vec![7; 2 * COPIED_MAX_BYTES];
         let parts = |payload| MessageRef {
             id: MessageId { run: 1, number: 2 },

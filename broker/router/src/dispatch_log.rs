@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_ones_of_each_topic_are_told() {
+    fn the_last_dispatches_of_each_topic_are_reported() {
         let log = DispatchLog::default();
         assert!(log.for_topic("a").is_empty());
         for at_ms in 1..=3 {
@@ -121,7 +121,7 @@ mod tests {
 
     /// Two shards write one record at the same time, or a shard reads it while it is written.
     #[test]
-    fn a_record_of_two_messages_is_not_told() {
+    fn a_record_of_two_messages_is_not_reported() {
         let (one, other) = (dispatch(1, 1).to_words(), dispatch(2, 2).to_words());
         for words in [(one.0, other.1), (other.0, one.1), other] {
             let log = DispatchLog::default();

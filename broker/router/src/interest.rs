@@ -77,7 +77,7 @@ mod tests {
     const LASTING: InterestChange = InterestChange { any: false, persistent: true };
 
     #[test]
-    fn a_shard_cares_lastingly_as_long_as_a_session_that_is_written_down_has_the_filter() {
+    fn interest_is_persistent_while_a_persistent_session_has_the_filter() {
         let (mut interest, shard) = (Interest::default(), ShardIndex(3));
         let sets = |interest: &Interest| {
             let (all, persistent) = interest.shards_for("a/b");

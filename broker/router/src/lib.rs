@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shard_set_gives_its_members_in_order() {
+    fn a_shard_set_iterates_in_order() {
         let mut set = ShardSet::default();
         set.insert(ShardIndex(63));
         set.insert(ShardIndex(0));

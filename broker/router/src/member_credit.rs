@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_is_taken_than_is_granted_whatever_is_on_its_way() {
+    fn credit_in_flight_never_exceeds_the_grant() {
         let room = MemberCredit::new(true);
         assert!(!room.take());
         room.grant(2);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_answered_once_there_is_room() {
+    fn a_credit_request_is_answered_once_there_is_credit() {
         let room = MemberCredit::new(true);
         let shares: Vec<Arc<str>> = ["$share/g/a", "$share/g/b", "$share/g/c"].map(Arc::from).into();
         assert!(!room.grant(1), "there is no request");

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_owner_is_charged_for_what_it_has_and_for_nothing_else() {
+    fn an_owner_is_charged_only_for_its_messages() {
         let owner = RetainedOwner::from_hash(0);
         let other = RetainedOwner::from_hash(7);
         let claim = RetainedClaim { owner, quota: RetainedQuota { messages: 2, bytes: 100 } };
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_that_have_nothing_any_more_take_no_memory() {
+    fn owners_without_messages_use_no_memory() {
         let mut owners = RetainedOwners::default();
         for hash in 0..10_000 {
             owners.add(RetainedOwner::from_hash(hash), 1);

@@ -62,14 +62,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_are_where_they_have_always_been() {
+    fn the_placement_of_clients_is_stable() {
         let placement = Placement::new(5, 0x0123_4567_89ab_cdef);
         let owners = ["", "a", "sensor-17", "ü"].map(|client_id| placement.owner(client_id).0);
         assert_eq!(owners, [0, 3, 0, 3], "logs that are on disk would be read wrongly");
     }
 
     #[test]
-    fn clients_are_spread_over_all_shards() {
+    fn clients_are_distributed_over_all_shards() {
         let placement = Placement::new(4, 1);
         let mut counts = [0; 4];
         for number in 0..4_000 {

@@ -12,7 +12,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn numbers_differ() {
+    fn random_numbers_differ() {
         assert_eq!((0..1_000).map(|_| super::random()).collect::<HashSet<_>>().len(), 1_000);
     }
 }

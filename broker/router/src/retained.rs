@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_been_cleared_takes_no_memory() {
+    fn cleared_messages_use_no_memory() {
         const MESSAGES: usize = 100_000;
         let mut store = RetainedStore::new(RetainedLimits { messages: MESSAGES, bytes: 1 << 30 });
         for number in 0..50 {
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_belongs_to_who_set_it_last_until_it_is_gone() {
+    fn a_message_belongs_to_its_last_publisher_until_it_is_removed() {
         let mut store = RetainedStore::new(RetainedLimits { messages: 10, bytes: 100_000 });
         let quota = RetainedQuota { messages: 2, bytes: usize::MAX };
         let [first, second] = [1, 2].map(|hash| RetainedClaim { owner: RetainedOwner::from_hash(hash), quota });
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_finds_what_is_hot_and_what_is_cold_counts_in_full_for_the_limits_alone() {
+    fn a_walk_finds_loaded_messages_and_spilled_ones_count_for_limits() {
         let mut store = RetainedStore::new(RetainedLimits { messages: 100, bytes: 100_000 });
         let long = |topic: &str| MessageRef { payload: &[7; 1_000], ..message(topic, None).as_ref() }.to_message();
         for topic in ["a/b", "a", "$own/x", "$SYS/long"] {
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_replaces_another_expires_by_its_own_moment() {
+    fn a_replacing_message_has_its_own_expiry() {
         let mut store = RetainedStore::new(RetainedLimits { messages: 10, bytes: 1_000 });
         for expires_at_ms in [Some(10), Some(20), None, Some(30), Some(30)] {
             let message = message("t", expires_at_ms);
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_finds_a_message_whose_expiry_has_been_corrected_meanwhile() {
+    fn a_scan_finds_a_message_with_a_corrected_expiry() {
         let mut store = RetainedStore::new(RetainedLimits { messages: 1, bytes: 1_000 });
         let named = |topic: &str, number, expires_at_ms| {
             let id = MessageId { run: 1, number };

@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn those_away_are_chosen_only_when_nobody_is_there() {
+    fn offline_members_are_selected_only_if_no_member_is_online() {
         let group = ShareGroup::new("$share/g/f");
         group.join(member(0, false));
         group.join(member(1, true));
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn members_without_room_are_not_picked_while_another_has_room() {
+    fn members_without_credit_are_not_selected_while_another_has_some() {
         let group = ShareGroup::new("$share/g/f");
         for (index, free) in [(0, 1), (1, 100), (2, 0), (3, 100)] {
             group.join(Member { room: room_of(true, free), ..member(index, true) });
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_there_while_messages_wait() {
+    fn a_group_exists_while_messages_wait() {
         let group = ShareGroup::new("$share/g/f");
         group.join(member(0, false));
         group.add_queued(10);
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_are_meant_take_turns_and_those_away_have_none() {
+    fn selected_members_take_turns_and_offline_ones_are_skipped() {
         let group = ShareGroup::new("$share/g/f");
         (0..4).for_each(|index| group.join(member(index, index != 1)));
         let picked = |meant: &[u32]| {
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_is_delivered_is_there_without_members() {
+    fn a_group_being_delivered_exists_without_members() {
         let group = ShareGroup::new("$share/g/f");
         for (shard, slot, partitions) in [(0, 0, 1), (63, u32::MAX, u16::MAX), (7, 3, 0x8000)] {
             let home = GroupCoordinator { shard: ShardIndex(shard), slot, partitions };
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn each_session_is_a_member_once_whoever_leaves() {
+    fn each_session_is_a_member_once() {
         let group = ShareGroup::new("$share/g/f");
         let mut sessions: Vec<u32> = (0..40).collect();
         for index in sessions.iter().chain(&sessions) {

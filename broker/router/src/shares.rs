@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_that_stay_are_found_while_others_go() {
+    fn remaining_groups_are_found_while_others_are_removed() {
         const GROUPS: usize = 500;
         let mut shares = shares_with(GROUPS);
         let mut left: Vec<usize> = (0..GROUPS).collect();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn joining_and_leaving_compares_no_more_filters_where_there_are_more_groups() {
+    fn joining_and_leaving_does_not_depend_on_the_number_of_groups() {
         let compared_by = |groups: usize| {
             let mut shares = shares_with(groups);
             for number in 0..groups {

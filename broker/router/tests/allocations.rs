@@ -34,7 +34,7 @@ fn exchange() -> Exchange {
 }
 
 #[test]
-fn a_retained_message_takes_little_however_few_there_are() {
+fn a_retained_message_uses_little_memory() {
     for (messages, most_bytes) in [(1_000, 280), (10_000, 260), (100_000, 250)] {
         let exchange = exchange();
         let taken = measure(|| {
@@ -50,7 +50,7 @@ fn a_retained_message_takes_little_however_few_there_are() {
 }
 
 #[test]
-fn messages_that_have_been_cleared_take_nothing() {
+fn cleared_messages_use_no_memory() {
     const MESSAGES: u64 = 100_000;
     let exchange = exchange();
     let left = measure(|| {

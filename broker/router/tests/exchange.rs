@@ -58,7 +58,7 @@ fn member(shard: u8, index: u32) -> Member {
 }
 
 #[test]
-fn routes_lead_to_the_shards_and_groups_that_care() {
+fn routes_lead_to_interested_shards_and_groups() {
     let exchange = Exchange::new(4, ROOMY);
     let mut random = Random(1);
     let mut interest: BTreeSet<(u8, &str)> = BTreeSet::new();
@@ -111,7 +111,7 @@ fn routes_lead_to_the_shards_and_groups_that_care() {
 }
 
 #[test]
-fn retained_messages_are_the_last_of_their_topics_within_the_limits() {
+fn the_last_message_of_each_topic_is_retained_within_the_limits() {
     const LIMITS: RetainedLimits = RetainedLimits { messages: 4, bytes: 400 };
     let exchange = Exchange::new(1, LIMITS);
     let mut random = Random(2);
@@ -184,7 +184,7 @@ fn shown(exchange: &Exchange, shard: ShardIndex, filter: &str) -> (u64, BTreeMap
 
 /// A payload is copied before the lock is taken, so that no one waits for the copy.
 #[test]
-fn others_read_while_a_message_is_made_to_be_retained() {
+fn reads_continue_while_a_message_is_being_retained() {
     const PATIENCE: Duration = Duration::from_secs(90);
     let exchange = Arc::new(Exchange::new(2, ROOMY));
     let message = message("a", b"x", None);
@@ -201,7 +201,7 @@ fn others_read_while_a_message_is_made_to_be_retained() {
 
 /// A subscriber gets each retained message once, by its scan or live, as its generation determines.
 #[test]
-fn a_message_is_shown_or_routed_and_never_both() {
+fn a_message_is_replayed_or_routed_and_never_both() {
     const MESSAGES: usize = 10_000;
     // More topics than one step of a scan visits.
     const SPREAD: usize = 300;
@@ -251,7 +251,7 @@ fn a_message_is_shown_or_routed_and_never_both() {
 }
 
 #[test]
-fn quotas_hold_whatever_threads_retain_at_once() {
+fn quotas_hold_for_concurrent_threads() {
     const CLIENTS: usize = 4;
     const TOPICS: usize = 20;
     let exchange = Exchange::new(2, ROOMY);
@@ -294,7 +294,7 @@ fn quotas_hold_whatever_threads_retain_at_once() {
 }
 
 #[test]
-fn subscribing_looks_at_no_retained_message_and_a_scan_at_no_more_than_it_may() {
+fn subscribing_visits_no_retained_message_and_a_scan_is_bounded() {
     const MESSAGES: u64 = 20_000;
     const PORTION: u64 = 1_000;
     let exchange = Exchange::new(2, ROOMY);
@@ -321,7 +321,7 @@ fn subscribing_looks_at_no_retained_message_and_a_scan_at_no_more_than_it_may() 
 }
 
 #[test]
-fn scans_that_are_dropped_leave_nothing_behind() {
+fn dropped_scans_leave_nothing() {
     let exchange = Exchange::new(1, ROOMY);
     for number in 0..1_000 {
         let topic = format!("d{number}/state");
@@ -349,7 +349,7 @@ fn scans_that_are_dropped_leave_nothing_behind() {
 
 /// Members join and leave wherever a group is among others with the same filter.
 #[test]
-fn very_many_groups_of_one_filter_come_and_go() {
+fn very_many_groups_of_one_filter_can_be_created_and_removed() {
     const GROUPS: u32 = 20_000;
     let exchange = Exchange::new(2, ROOMY);
     let whole = |number: u32| format!("$share/g{number}/t");
@@ -373,7 +373,7 @@ fn very_many_groups_of_one_filter_come_and_go() {
 
 /// Several concurrent scans, while topics are added and removed around them and some scans are dropped.
 #[test]
-fn scans_find_what_stays_once_whatever_comes_and_goes() {
+fn scans_find_stable_messages_once_during_changes() {
     const ROUNDS: usize = 300;
     const PLACES: usize = 600;
     const SCANNERS: u64 = 3;

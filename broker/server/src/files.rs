@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_larger_is_refused_and_not_cut_off() {
+    fn larger_files_are_refused_and_not_truncated() {
         assert_eq!(text_of(&b"1234"[..], 4).expect("it fits"), "1234");
         let error = text_of(&b"12345"[..], 4).expect_err("it is larger");
         assert_eq!(error.to_string(), "is larger than the maximum of 4 bytes");
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_say_what_is_wrong() {
+    fn errors_state_the_cause() {
         let error = text_of(&b"ab\xff"[..], 4).expect_err("not UTF-8");
         assert_eq!(error.to_string(), "is not UTF-8 at byte 2");
         let error = text(Path::new("/nowhere/at/all"), 4).expect_err("missing file");

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn edit_distance_counts_single_slips() {
+    fn edit_distance_counts_single_edits() {
         assert_eq!(edit_distance("", ""), 0);
         assert_eq!(edit_distance("abc", ""), 3);
         assert_eq!(edit_distance("", "abc"), 3);
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn nearest_suggests_close_names_only() {
+    fn only_close_names_are_suggested() {
         let names = ["mqtt.max_qos", "limits.connections", "listen"];
         assert_eq!(nearest("mqtt.maxqos", names), Some("mqtt.max_qos"));
         assert_eq!(nearest("limit.connection", names), Some("limits.connections"));

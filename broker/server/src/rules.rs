@@ -64,7 +64,7 @@ mod tests {
     use crate::config::Override;
 
     #[test]
-    fn shared_rules_stand_in_place_of_the_file() {
+    fn shared_rules_replace_the_file() {
         let file = Override::from_argument("acl.file=/no/such/file").expect("a key and a value");
         let config = Config::load(None, &[file]).expect("good");
         let shared = |acl: &str| Parts { acl: Some(acl.to_owned()), ..Parts::default() };

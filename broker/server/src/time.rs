@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn known_moments_are_written_as_rfc3339() {
+    fn known_timestamps_are_written_as_rfc3339() {
         assert_eq!(rfc3339(0, 0, 0), "1970-01-01T00:00:00Z");
         assert_eq!(rfc3339(951_782_399, 999_999_999, 3), "2000-02-28T23:59:59.999Z");
         assert_eq!(rfc3339(951_782_400, 0, 0), "2000-02-29T00:00:00Z");
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_that_there_is_not_is_none() {
+    fn an_invalid_day_is_refused() {
         for (year, month, day) in
             [(2025, 2, 29), (2026, 13, 1), (2026, 0, 1), (2026, 4, 31), (2026, 1, 0), (1969, 12, 31), (0, 1, 1)]
         {
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn every_day_of_four_centuries_follows_its_day_before() {
+    fn the_days_of_four_centuries_are_consecutive() {
         let mut last = UtcTime::from_unix(0, 0);
         for day in 1..146_097_u64 {
             let next = UtcTime::from_unix(day * 86_400, 0);

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_topics_the_last_changes_are_there() {
+    fn the_last_changes_of_many_topics_are_found() {
         const TOPICS: u64 = 5_000;
         let mut last = LastRetained::default();
         let topic = |number: u64| format!("{}/{number}", number % 7);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_found_where_there_is_nothing() {
+    fn an_empty_index_finds_nothing() {
         let last = LastRetained::default();
         assert_eq!((last.iter().count(), last.held_bytes()), (0, 0));
         assert_eq!(last.into_entries(|_, _| Err(())), Ok(()));

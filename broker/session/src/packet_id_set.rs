@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn holds_every_identifier_at_once() {
+    fn the_set_can_hold_every_identifier() {
         let mut set = PacketIdSet::default();
         for n in (1..=65_535).rev() {
             assert!(set.insert(id(n)));

@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_are_put_together_from_their_records() {
+    fn sessions_are_rebuilt_from_their_records() {
         let (one, two) = (SessionNumber(1), SessionNumber(2));
         let mut replay = Replay::default();
         let records = [
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn the_later_change_of_a_topic_counts_whichever_was_written_down_first() {
+    fn the_later_change_of_a_topic_wins_in_any_record_order() {
         let mut replay = Replay::default();
         let changes = [
             (3, RetainedChange::Set(message("t", b"new"))),
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_handed_over_is_there_until_it_has_been_taken_or_another_run_begins() {
+    fn a_forwarded_message_is_pending_until_accepted_or_the_next_run() {
         let (one, two) = (ShardNumber(1), ShardNumber(2));
         let message = message("t", b"x");
         let forwarded = |from, to, sequence| Record::Forwarded {
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn records_that_do_not_belong_together_are_told_of() {
+    fn inconsistent_records_are_reported() {
         let mut replay = Replay::default();
         let number = SessionNumber(7);
         let unknown = ReplayError::UnknownSession(number);

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn every_record_comes_back_as_it_was() {
+    fn every_record_round_trips() {
         for qos in [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce] {
             for handling in 0..3 {
                 for flags in 0..4 {
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_one_record_a_filter_in_both_forms() {
+    fn one_record_is_kept_for_each_filter() {
         let mut set = SubscriptionSet::default();
         for n in 0..LIST_MAX * 3 {
             let filter = format!("f/{n}");

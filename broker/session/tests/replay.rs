@@ -247,7 +247,7 @@ fn live(seed: u64, steps: usize, laziness: usize) {
 }
 
 #[test]
-fn random_lives_agree_with_the_model_and_can_be_replayed() {
+fn random_sessions_agree_with_the_model_and_can_be_replayed() {
     for seed in 0..60 {
         live(seed, 3_000, [0, 30, 95][seed as usize % 3]);
     }
@@ -255,13 +255,13 @@ fn random_lives_agree_with_the_model_and_can_be_replayed() {
 
 /// Old messages stay while the identifiers wrap around more than once.
 #[test]
-fn long_lives_with_stragglers_agree_with_the_model_and_can_be_replayed() {
+fn long_sessions_with_stragglers_agree_with_the_model() {
     live(1_000, 250_000, 10);
 }
 
 /// A few messages stay unacknowledged while others are sent one at a time, so that the window is nearly empty.
 #[test]
-fn stragglers_keep_their_identifiers_while_all_others_go_round() {
+fn stragglers_keep_their_identifiers_while_others_wrap_around() {
     let mut life = Life::new();
     for _ in 0..3 {
         life.start();
@@ -292,7 +292,7 @@ fn packet_id(id: u16) -> PacketId {
 
 /// State other than outbound messages is described too.
 #[test]
-fn a_session_is_described_with_all_that_it_has() {
+fn a_session_is_described_completely() {
     let mut session = Session::new("c");
     let will = StoredWill {
         message: delivery(1).message.loaded().cloned().expect("in memory"),

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn suites_are_known_by_their_names() {
+    fn cipher_suites_are_found_by_name() {
         assert!(CipherSuites::known().contains(&"TLS13_AES_128_GCM_SHA256"));
         assert_eq!(CipherSuites::of(["TLS13_AES_128_GCM_SHA256", "RC4"]), Err("RC4"));
         let two = CipherSuites::of(["TLS13_CHACHA20_POLY1305_SHA256", "TLS13_AES_128_GCM_SHA256"]).expect("two");

@@ -362,7 +362,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_topic_with_the_same_hash_is_not_taken_for_this_one() {
+    fn a_hash_collision_does_not_return_another_topic() {
         let one_set = MatchCacheLimits { max_slots: WAYS, ..MatchCacheLimits::default() };
         let mut cache: MatchCache<Vec<u8>> = MatchCache::new(one_set);
         cache.get_or_fill("a", 1, |result| result.push(b'a'));

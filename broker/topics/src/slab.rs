@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_freed_slot_is_used_again_and_its_value_is_gone() {
+    fn a_freed_slot_is_reused_without_its_value() {
         let mut slab = Slab::new();
         let first = slab.insert("a".to_string());
         let second = slab.insert("b".to_string());
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_without_values_gives_its_memory_back_and_is_made_again() {
+    fn an_empty_chunk_is_freed_and_allocated_again() {
         let mut slab: Slab<u64> = Slab::new();
         let chunk = CHUNK as u32;
         for value in 0..4 * chunk {

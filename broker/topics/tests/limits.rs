@@ -101,7 +101,7 @@ fn an_empty_tree_takes_under_a_kilobyte() {
 }
 
 #[test]
-fn a_filter_with_many_subscribers_gives_memory_back_when_they_leave() {
+fn a_filter_with_many_subscribers_frees_memory_when_they_leave() {
     let mut tree: FilterTree<Subscription> = FilterTree::new();
     let node = tree.entry("news/#");
     let session = |subscription: &Subscription| subscription[0];
@@ -143,7 +143,7 @@ fn every_combination_of_plus_and_literal_is_found_once() {
 
 /// Such text is rejected before it gets here, but must do no harm.
 #[test]
-fn a_malformed_filter_covers_nothing_and_is_found_again() {
+fn a_malformed_filter_matches_nothing_and_is_found_again() {
     let mut tree = FilterTree::new();
     let malformed = ["#/a", "a/#/b", "a/#/c", "a+", "a#", ""];
     for filter in malformed {
@@ -159,7 +159,7 @@ fn a_malformed_filter_covers_nothing_and_is_found_again() {
 
 /// A caller with a stale number must not crash the broker.
 #[test]
-fn a_pruned_node_has_no_values_and_takes_none() {
+fn a_pruned_node_has_no_values_and_accepts_none() {
     let mut tree = FilterTree::new();
     let node = tree.insert("a/b", 1_u8);
     assert_eq!(tree.remove_value(node, |_| true), Some(1));
@@ -175,7 +175,7 @@ fn a_pruned_node_has_no_values_and_takes_none() {
 }
 
 #[test]
-fn a_search_goes_on_where_its_visitor_broke_off() {
+fn a_search_continues_where_its_visitor_stopped() {
     let mut tree = RetainedTree::new();
     for i in 0..100 {
         tree.insert(&format!("a/{i}"), i);
@@ -192,7 +192,7 @@ fn a_search_goes_on_where_its_visitor_broke_off() {
 }
 
 #[test]
-fn a_search_that_finds_nothing_looks_at_no_more_places_than_it_may() {
+fn a_search_without_matches_respects_its_limit() {
     const TOPICS: u64 = 10_000;
     const PORTION: u64 = 100;
     let mut tree = RetainedTree::new();
@@ -223,7 +223,7 @@ fn long_text_takes_more_steps() {
 }
 
 #[test]
-fn a_search_given_up_leaves_nothing_behind() {
+fn an_abandoned_search_leaves_nothing() {
     let mut tree = RetainedTree::new();
     tree.insert("a/b/c", 1);
     tree.insert("a/b/d", 2);
@@ -254,7 +254,7 @@ fn a_cursor_of_another_tree_finds_nothing() {
 
 /// Entries that stay must not hold the memory of many that were added and removed.
 #[test]
-fn trees_give_back_the_memory_of_what_has_gone() {
+fn trees_free_the_memory_of_removed_entries() {
     const CROWD: u32 = 100_000;
     let topic = |i: u32| format!("site/{}/a-device-with-a-long-name-{i}", i / 100);
     let mut topics = RetainedTree::new();
@@ -283,7 +283,7 @@ fn trees_give_back_the_memory_of_what_has_gone() {
 }
 
 #[test]
-fn values_are_swapped_out_by_their_place() {
+fn values_are_replaced_by_position() {
     let mut tree = FilterTree::new();
     let node = tree.insert("a", 0);
     for value in 1..5 {

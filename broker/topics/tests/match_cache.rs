@@ -36,7 +36,7 @@ fn a_repeated_topic_is_computed_once_per_generation() {
 }
 
 #[test]
-fn answers_stay_right_while_the_cache_grows_and_overflows() {
+fn results_stay_correct_while_the_cache_grows_and_overflows() {
     for seed in SEEDS {
         let mut cache = small(64, seed);
         for round in 0..6 {
@@ -52,7 +52,7 @@ fn answers_stay_right_while_the_cache_grows_and_overflows() {
 }
 
 #[test]
-fn topics_that_fit_are_nearly_all_remembered() {
+fn nearly_all_topics_that_fit_are_cached() {
     for seed in SEEDS {
         let mut cache = small(1024, seed);
         for _ in 0..20 {
@@ -66,7 +66,7 @@ fn topics_that_fit_are_nearly_all_remembered() {
 }
 
 #[test]
-fn topics_taking_turns_in_a_full_cache_do_not_push_each_other_out() {
+fn alternating_topics_in_a_full_cache_do_not_evict_each_other() {
     for seed in SEEDS {
         let mut cache = small(64, seed);
         for _ in 0..40 {
@@ -81,7 +81,7 @@ fn topics_taking_turns_in_a_full_cache_do_not_push_each_other_out() {
 }
 
 #[test]
-fn the_cache_switches_itself_off_where_topics_never_repeat_and_tries_again() {
+fn the_cache_disables_itself_for_unique_topics_and_retries() {
     let slots = 16;
     let window = slots as u64 * 4;
     let mut cache = small(slots, 0);
@@ -106,7 +106,7 @@ fn the_cache_switches_itself_off_where_topics_never_repeat_and_tries_again() {
 }
 
 #[test]
-fn a_generation_that_moves_with_every_lookup_counts_as_not_repeating() {
+fn a_generation_that_changes_with_every_lookup_counts_as_unique() {
     let mut cache = small(16, 0);
     for generation in 0..1000 {
         assert!(ask(&mut cache, "same", 1, generation));
@@ -115,7 +115,7 @@ fn a_generation_that_moves_with_every_lookup_counts_as_not_repeating() {
 }
 
 #[test]
-fn outdated_answers_give_way_at_once_however_used_they_were() {
+fn outdated_results_are_evicted_first() {
     let mut cache = small(2, 0);
     for topic in ["a", "b", "a", "b"] {
         ask(&mut cache, topic, 1, 1);
@@ -130,7 +130,7 @@ fn outdated_answers_give_way_at_once_however_used_they_were() {
 }
 
 #[test]
-fn an_answer_no_longer_used_is_spared_only_once() {
+fn an_unused_result_is_spared_only_once() {
     let mut cache = small(2, 0);
     for topic in ["a", "b", "a", "b"] {
         ask(&mut cache, topic, 1, 1);
@@ -141,7 +141,7 @@ fn an_answer_no_longer_used_is_spared_only_once() {
 }
 
 #[test]
-fn long_topics_are_answered_and_not_kept() {
+fn long_topics_are_not_cached() {
     let mut cache: Cache = MatchCache::with_seed(MatchCacheLimits::default(), 0);
     let longest = "x".repeat(MatchCacheLimits::default().max_topic_bytes);
     let too_long = format!("{longest}y");
@@ -153,7 +153,7 @@ fn long_topics_are_answered_and_not_kept() {
 }
 
 #[test]
-fn an_unused_cache_takes_no_memory_and_a_full_one_stays_under_its_limit() {
+fn an_unused_cache_uses_no_memory_and_a_full_one_is_bounded() {
     let max_content_bytes = 64 << 10;
     let mut cache: Cache = MatchCache::new(MatchCacheLimits { max_content_bytes, ..MatchCacheLimits::default() });
     assert_eq!(cache.memory_bytes(), 0);
@@ -181,7 +181,7 @@ fn an_unused_cache_takes_no_memory_and_a_full_one_stays_under_its_limit() {
 }
 
 #[test]
-fn topics_that_come_once_take_little() {
+fn unique_topics_use_little_memory() {
     let mut cache: Cache = MatchCache::with_seed(MatchCacheLimits::default(), 0);
     let mut ask_all = || {
         for number in 0..3_000_u64 {
@@ -198,7 +198,7 @@ fn topics_that_come_once_take_little() {
 }
 
 #[test]
-fn a_topic_that_is_looked_up_twice_for_a_message_does_not_repeat() {
+fn a_second_lookup_for_the_same_message_is_no_repetition() {
     let mut cache: Cache = MatchCache::with_seed(MatchCacheLimits::default(), 0);
     for number in 0..3_000_u64 {
         let topic = format!("topic/{number}");
@@ -212,7 +212,7 @@ fn a_topic_that_is_looked_up_twice_for_a_message_does_not_repeat() {
 }
 
 #[test]
-fn room_that_one_large_answer_took_comes_back() {
+fn the_space_of_one_large_result_is_reusable() {
     let mut cache = small(2, 0);
     cache.get_or_fill("a", 1, |result| result.extend(0..20_000));
     let large_bytes = cache.memory_bytes();

@@ -175,7 +175,7 @@ proptest! {
 
     /// Resumed searches, with changes between the steps.
     #[test]
-    fn a_resumed_search_finds_once_what_stayed_and_nothing_that_never_was(
+    fn a_resumed_search_finds_stable_entries_once_and_no_phantoms(
         start in vec((topic(), any::<u32>()), 0..40),
         changes in vec(topic_step(), 0..40),
         searched in vec(filter(), 1..4),

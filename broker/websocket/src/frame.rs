@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_are_said_in_the_fewest_bytes() {
+    fn lengths_use_the_fewest_bytes() {
         let header = |payload_bytes| {
             let mut bytes = Vec::new();
             push_header(Opcode::Binary, payload_bytes, &mut bytes);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_is_not_whole_is_waited_for() {
+    fn an_incomplete_header_waits_for_more_bytes() {
         let whole = [0x82, 0xFF, 0, 0, 0, 0, 0, 1, 0, 0, 1, 2, 3, 4];
         for end in 0..whole.len() {
             assert!(matches!(Header::parse(&whole[..end]), Ok(None)), "{end}");

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn every_length_moved_by_every_distance_is_unmasked() {
+    fn every_length_at_every_offset_is_unmasked() {
         let key = [0x12, 0x00, 0xFE, 0x81];
         for len in (0..140).chain([4096, 4099]) {
             let clear: Vec<u8> = (0..len).map(|at| (at * 7 + at / 256) as u8).collect();
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_go_on_where_the_last_one_ended() {
+    fn consecutive_pieces_continue_the_mask() {
         let key = [1, 2, 3, 4];
         let clear: Vec<u8> = (0..100).collect();
         for first in 0..=clear.len() {

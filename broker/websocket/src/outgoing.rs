@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pong_waits_for_the_frame_under_way() {
+    fn a_pong_waits_for_the_current_frame() {
         let mut outgoing = Outgoing::default();
         assert_eq!(outgoing.next(3), (&b"\x82\x03"[..], 3));
         assert_eq!(outgoing.written(3), 1);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn large_batches_are_cut() {
+    fn large_batches_are_split() {
         let mut outgoing = Outgoing::default();
         let (header, payload_bytes) = outgoing.next(FRAME_OUT_MAX_BYTES + 1);
         assert_eq!((header.len(), payload_bytes), (10, FRAME_OUT_MAX_BYTES));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_pings_is_answered_by_the_newest() {
+    fn a_flood_of_pings_is_answered_by_the_latest() {
         let mut outgoing = Outgoing::default();
         for n in 0..10_000_u16 {
             outgoing.pong(&n.to_be_bytes());

@@ -17,7 +17,7 @@ static void a_writer_keeps_its_first_error(void) {
     CHECK(writer.error == TW_FIELD_TOO_LONG && writer.len == 0, "too long");
 }
 
-static void a_writer_refuses_what_a_property_cannot_be(void) {
+static void a_writer_refuses_invalid_property_values(void) {
     static const struct wrong {
         tw_property_id id;
         uint32_t value;
@@ -54,7 +54,7 @@ static void properties_are_found(void) {
     CHECK(!tw_next_property(&broken, &property), "past the end");
 }
 
-static void every_error_has_a_name_of_its_own(void) {
+static void every_error_has_its_own_name(void) {
     int a, b, named = 0;
     for (a = 0; a >= -256; a--) {
         const char *name = tw_error_name(a);
@@ -85,7 +85,7 @@ static void errors_have_a_class(void) {
     CHECK(tw_reason_for(TW_PING_TIMEOUT) == TW_KEEP_ALIVE_TIMEOUT, "silence");
 }
 
-static void texts_say_what_to_do(void) {
+static void texts_contain_advice(void) {
     tw_result error;
     CHECK(strcmp(tw_error_text(TW_UNREACHABLE),
                  "cannot connect to the server: check that it runs, and that address and port are correct") == 0,
@@ -100,13 +100,13 @@ static void texts_say_what_to_do(void) {
     }
 }
 
-static void versions_agree(void) {
+static void versions_match(void) {
     char text[32];
     sprintf(text, "%d.%d.%d", TW_VERSION_MAJOR, TW_VERSION_MINOR, TW_VERSION_PATCH);
     CHECK(strcmp(text, TW_VERSION) == 0, "%s and %s", text, TW_VERSION);
 }
 
-static void errors_say_what_is_wrong_and_what_to_do(void) {
+static void errors_contain_cause_and_advice(void) {
     int error;
     for (error = -1; error >= TW_FIELD_TOO_LONG; error--) {
         if (strcmp(tw_error_name(error), "unknown") != 0) {
@@ -119,7 +119,7 @@ static void errors_say_what_is_wrong_and_what_to_do(void) {
 }
 
 /* Topics are checked and copied in pieces, whose number depends on the length. */
-static void a_topic_is_looked_at_to_its_last_byte(void) {
+static void a_topic_is_validated_to_its_last_byte(void) {
     static const struct {
         char byte;
         tw_result error;
@@ -148,7 +148,7 @@ static void a_topic_is_looked_at_to_its_last_byte(void) {
 }
 
 /* The common case has code of its own, with overlapping pieces: it never writes a byte beyond the packet. */
-static void what_is_common_is_written_as_the_rest_is(void) {
+static void fast_and_general_encoders_agree(void) {
     const tw_version versions[] = {TW_V3_1_1, TW_V5};
     uint8_t expected[160], payload[70];
     char topic[36];
@@ -181,7 +181,7 @@ static void what_is_common_is_written_as_the_rest_is(void) {
     }
 }
 
-static void what_a_receiver_would_refuse_is_not_encoded(void) {
+static void packets_that_a_receiver_would_refuse_are_not_encoded(void) {
     uint8_t out[64];
     tw_packet packet;
     tw_publish message = tw_message(tw_str("a/b"), tw_str("x"), TW_AT_LEAST_ONCE);
@@ -211,7 +211,7 @@ static void what_a_receiver_would_refuse_is_not_encoded(void) {
 }
 
 /* Acknowledgements without a reason code have a decoder of their own, which must refuse similar packets. */
-static void short_acknowledgements_are_told_apart(void) {
+static void short_acknowledgements_are_distinguished(void) {
     uint8_t bytes[] = {0x40, 2, 0, 1};
     tw_packet packet;
     unsigned first;
@@ -228,17 +228,17 @@ static void short_acknowledgements_are_told_apart(void) {
 }
 
 int main(void) {
-    short_acknowledgements_are_told_apart();
+    short_acknowledgements_are_distinguished();
     a_writer_keeps_its_first_error();
-    a_writer_refuses_what_a_property_cannot_be();
+    a_writer_refuses_invalid_property_values();
     properties_are_found();
-    every_error_has_a_name_of_its_own();
-    errors_say_what_is_wrong_and_what_to_do();
+    every_error_has_its_own_name();
+    errors_contain_cause_and_advice();
     errors_have_a_class();
-    texts_say_what_to_do();
-    versions_agree();
-    a_topic_is_looked_at_to_its_last_byte();
-    what_is_common_is_written_as_the_rest_is();
-    what_a_receiver_would_refuse_is_not_encoded();
+    texts_contain_advice();
+    versions_match();
+    a_topic_is_validated_to_its_last_byte();
+    fast_and_general_encoders_agree();
+    packets_that_a_receiver_would_refuse_are_not_encoded();
     return finish("api");
 }

@@ -3,7 +3,7 @@
 
 static rig r;
 
-static void a_connect_says_what_the_client_can_take(void) {
+static void connect_contains_the_limits_of_the_client(void) {
     set_up(&r, TW_V5);
     CHECK(tw_client_open(&r.client, r.now_ms) == 0, "open");
     /* Session Expiry Interval 600, Receive Maximum 4, Maximum Packet Size 256. */
@@ -13,7 +13,7 @@ static void a_connect_says_what_the_client_can_take(void) {
     SENDS(&r, "100d 00044d515454 04 00 003c 000163");
 }
 
-static void a_client_without_identifier_begins_anew(void) {
+static void a_client_without_identifier_starts_clean(void) {
     set_up(&r, TW_V3_1_1);
     r.config.connect.client_id = tw_str("");
     restart(&r);
@@ -21,7 +21,7 @@ static void a_client_without_identifier_begins_anew(void) {
     SENDS(&r, "100c 00044d515454 04 02 003c 0000");
 }
 
-static void a_bad_configuration_is_refused_at_once(void) {
+static void an_invalid_configuration_is_refused_at_once(void) {
     tw_client_config config;
     tw_client client;
     uint8_t properties[8];
@@ -47,7 +47,7 @@ static void a_bad_configuration_is_refused_at_once(void) {
     CHECK(tw_client_init(&client, &config) == TW_ARGUMENT, "no time to connect");
 }
 
-static void a_session_outlives_reconnections_and_not_the_goodbye(void) {
+static void a_session_survives_reconnections_until_disconnect(void) {
     set_up(&r, TW_V5);
     r.config.session_expiry_s = TW_SESSION_EXPIRY_DEFAULT;
     restart(&r);
@@ -97,7 +97,7 @@ static void a_refusal_in_pubrec_ends_the_exchange(void) {
     CHECK(tw_client_is_idle(&r.client), "nothing is left");
 }
 
-static void pubrec_says_that_nobody_listens(void) {
+static void pubrec_reports_no_matching_subscribers(void) {
     set_up(&r, TW_V5);
     connect_with(&r, CONNACK_V5);
     (void)publish(&r, "a", TW_EXACTLY_ONCE);
@@ -105,7 +105,7 @@ static void pubrec_says_that_nobody_listens(void) {
     CHECK(r.event.reason == TW_NO_MATCHING_SUBSCRIBERS && r.event.error == 0, "0x%02x", (unsigned)r.event.reason);
 }
 
-static void acknowledgements_of_nothing_are_counted(void) {
+static void unexpected_acknowledgements_are_counted(void) {
     set_up(&r, TW_V5);
     connect_with(&r, CONNACK_V5);
     (void)publish(&r, "a", TW_EXACTLY_ONCE);
@@ -129,7 +129,7 @@ static void messages_wait_for_a_connection(void) {
     SENDS(&r, "3206 000161 0001 78 3406 000162 0002 78");
 }
 
-static void the_receive_maximum_of_the_server_is_kept(void) {
+static void the_receive_maximum_of_the_server_is_respected(void) {
     set_up(&r, TW_V5);
     connect_with(&r, "2006 0000 03 210002");
     CHECK(publish(&r, "a", TW_AT_LEAST_ONCE) == 1 && publish(&r, "b", TW_EXACTLY_ONCE) == 2, "two");
@@ -144,7 +144,7 @@ static void the_receive_maximum_of_the_server_is_kept(void) {
     SENDS(&r, "3207 000163 0003 00 78");
 }
 
-static void a_resumed_session_goes_on_where_it_was(void) {
+static void a_resumed_session_continues(void) {
     set_up(&r, TW_V5);
     connect_with(&r, "2006 0000 03 210003");
     (void)publish(&r, "a", TW_AT_LEAST_ONCE);
@@ -171,7 +171,7 @@ static void a_resumed_session_goes_on_where_it_was(void) {
     CHECK(tw_client_is_idle(&r.client), "all done");
 }
 
-static void after_a_lost_session_nothing_old_is_resumed(void) {
+static void nothing_is_resumed_after_a_lost_session(void) {
     set_up(&r, TW_V3_1_1);
     connect_with(&r, CONNACK_V3);
     (void)publish(&r, "a", TW_AT_LEAST_ONCE);
@@ -192,7 +192,7 @@ static void after_a_lost_session_nothing_old_is_resumed(void) {
     CHECK(give(&r, "3406 000174 0007 7a") == TW_EVENT_MESSAGE, "a new message under an old identifier");
 }
 
-static void incoming_messages_are_acknowledged_when_they_have_been_handled(void) {
+static void incoming_messages_are_acknowledged_after_handling(void) {
     set_up(&r, TW_V5);
     connect_with(&r, CONNACK_V5);
     CHECK(give(&r, "3005 000161 00 78") == TW_EVENT_MESSAGE, "QoS 0");
@@ -245,7 +245,7 @@ static void too_many_incoming_qos_2_end_the_connection(void) {
     CHECK(tw_client_space(&r.client).size == 0, "nothing more is taken");
 }
 
-static void silence_is_broken_by_pings_and_ended_by_a_timeout(void) {
+static void idle_connections_send_pings_and_time_out(void) {
     set_up(&r, TW_V5);
     r.config.connect.keep_alive_s = 0;
     restart(&r);
@@ -275,7 +275,7 @@ static void silence_is_broken_by_pings_and_ended_by_a_timeout(void) {
     CHECK(r.client.counters.timeouts == 1, "counted");
 }
 
-static void what_arrives_shows_that_the_server_lives(void) {
+static void any_packet_proves_that_the_server_is_alive(void) {
     set_up(&r, TW_V5);
     connect_with(&r, CONNACK_V5);
     r.now_ms += 45000;
@@ -289,7 +289,7 @@ static void what_arrives_shows_that_the_server_lives(void) {
     CHECK(next(&r) == TW_EVENT_CLOSED, "timed out");
 }
 
-static void a_handshake_that_goes_wrong_ends(void) {
+static void a_failed_handshake_ends(void) {
     set_up(&r, TW_V5);
     CHECK(tw_client_open(&r.client, r.now_ms) == 0, "open");
     r.now_ms += 19999;
@@ -309,7 +309,7 @@ static void a_handshake_that_goes_wrong_ends(void) {
 }
 
 /* Packets in place of CONNACK, from a server without MQTT 5.0 and from other protocols. */
-static void what_is_no_connack_is_understood(void) {
+static void connack_of_another_version_is_understood(void) {
     static const struct answer {
         const char *hex;
         tw_error error;
@@ -335,7 +335,7 @@ static void what_is_no_connack_is_understood(void) {
 }
 
 /* The reason at the end of a connection, and whether another attempt can help. */
-static void ends_by_the_server_are_told_apart(void) {
+static void disconnects_by_the_server_are_distinguished(void) {
     static const struct end {
         const char *hex;
         tw_error error;
@@ -371,7 +371,7 @@ static void ends_by_the_server_are_told_apart(void) {
 }
 
 /* Each of these is answered with DISCONNECT and its reason code. */
-static void faults_of_the_server_end_the_connection(void) {
+static void protocol_errors_of_the_server_end_the_connection(void) {
     static const char *const FAULTS[][2] = {
         {"3605 000161 00 78", "e001 81"},          {"3008 000161 03 230001 78", "e001 94"},
         {"3005 000123 00 78", "e001 90"},          {"3205 000161 00 00", "e001 82"},
@@ -392,7 +392,7 @@ static void faults_of_the_server_end_the_connection(void) {
     SENDS(&r, "");
 }
 
-static void the_limits_of_the_server_are_kept(void) {
+static void the_limits_of_the_server_are_respected(void) {
     tw_publish message = tw_message(tw_str("a"), tw_str("x"), TW_AT_MOST_ONCE);
     set_up(&r, TW_V5);
     CHECK(publish(&r, "early", TW_EXACTLY_ONCE) == 1, "not known yet");
@@ -409,7 +409,7 @@ static void the_limits_of_the_server_are_kept(void) {
     SENDS(&r, "3208 00026162 0002 00 78");
 }
 
-static void a_full_outbox_says_so(void) {
+static void a_full_outbox_is_reported(void) {
     int count = 0;
     tw_result result;
     set_up(&r, TW_V5);
@@ -437,7 +437,7 @@ static void a_full_outbox_says_so(void) {
     }
 }
 
-static void nothing_is_taken_in_that_cannot_be_answered(void) {
+static void packets_that_cannot_be_answered_are_not_accepted(void) {
     int count = 0;
     set_up(&r, TW_V5);
     connect_with(&r, CONNACK_V5);
@@ -453,7 +453,7 @@ static void nothing_is_taken_in_that_cannot_be_answered(void) {
     CHECK(next(&r) == TW_EVENT_MESSAGE && r.event.packet_id == 7, "after sending it goes on");
 }
 
-static void subscriptions_are_asked_for_until_they_are_answered(void) {
+static void subscriptions_are_requested_until_they_are_acknowledged(void) {
     tw_properties none = {NULL, 0};
     tw_subscription list[2];
     list[0] = tw_filter(tw_str("a/#"), TW_AT_LEAST_ONCE);
@@ -483,7 +483,7 @@ static void subscriptions_are_asked_for_until_they_are_answered(void) {
     CHECK(tw_client_subscribe(&r.client, list, 0, none, NULL) == TW_NO_TOPIC_FILTERS, "none");
 }
 
-static void what_cannot_be_said_is_refused(void) {
+static void unsupported_features_are_refused(void) {
     tw_publish message = tw_message(tw_str("a"), tw_str("x"), TW_AT_LEAST_ONCE);
     uint8_t space[8];
     tw_writer writer = tw_writer_on(space, sizeof space);
@@ -520,7 +520,7 @@ static void packet_identifiers_wrap_around_without_0(void) {
 }
 
 /* [MQTT-2.2.1-3], also if other packets have used identifiers in between. */
-static void an_identifier_in_use_is_not_taken_again(void) {
+static void an_identifier_in_use_is_not_reused(void) {
     static uint8_t large[65536 * 18];
     tw_result result;
     int count = 0;
@@ -537,7 +537,7 @@ static void an_identifier_in_use_is_not_taken_again(void) {
     CHECK(result == TW_OUTBOX_FULL && count == 65535 - 3, "%d: %s", count, tw_error_name(result));
 }
 
-static void authentication_goes_back_and_forth(void) {
+static void authentication_exchanges_several_packets(void) {
     uint8_t space[32];
     tw_writer writer = tw_writer_on(space, sizeof space);
     tw_put_text(&writer, TW_AUTHENTICATION_METHOD, tw_str("m"));
@@ -552,7 +552,7 @@ static void authentication_goes_back_and_forth(void) {
     CHECK(give(&r, "2007 0000 04 1500016d") == TW_EVENT_CONNECTED, "CONNACK");
 }
 
-static void a_goodbye_is_the_last_packet(void) {
+static void disconnect_is_the_last_packet(void) {
     set_up(&r, TW_V5);
     CHECK(tw_client_disconnect(&r.client, TW_SUCCESS) == TW_NOT_CONNECTED, "no connection");
     connect_with(&r, CONNACK_V5);
@@ -568,7 +568,7 @@ static void a_goodbye_is_the_last_packet(void) {
     CHECK(r.event.reason == TW_SESSION_TAKEN_OVER, "reason");
 }
 
-static void bytes_may_come_one_by_one(void) {
+static void bytes_can_arrive_one_by_one(void) {
     static const uint8_t BYTES[] = {0x20, 3, 0, 0, 0, 0x32, 7, 0, 1, 'a', 0, 5, 0, 'x', 0xd0, 0};
     int events = 0;
     size_t i;
@@ -585,36 +585,36 @@ static void bytes_may_come_one_by_one(void) {
 }
 
 int main(void) {
-    a_connect_says_what_the_client_can_take();
-    a_client_without_identifier_begins_anew();
-    a_bad_configuration_is_refused_at_once();
-    a_session_outlives_reconnections_and_not_the_goodbye();
+    connect_contains_the_limits_of_the_client();
+    a_client_without_identifier_starts_clean();
+    an_invalid_configuration_is_refused_at_once();
+    a_session_survives_reconnections_until_disconnect();
     messages_of_each_qos_are_sent();
     a_refusal_in_pubrec_ends_the_exchange();
-    pubrec_says_that_nobody_listens();
-    acknowledgements_of_nothing_are_counted();
+    pubrec_reports_no_matching_subscribers();
+    unexpected_acknowledgements_are_counted();
     messages_wait_for_a_connection();
-    the_receive_maximum_of_the_server_is_kept();
-    a_resumed_session_goes_on_where_it_was();
-    after_a_lost_session_nothing_old_is_resumed();
-    incoming_messages_are_acknowledged_when_they_have_been_handled();
+    the_receive_maximum_of_the_server_is_respected();
+    a_resumed_session_continues();
+    nothing_is_resumed_after_a_lost_session();
+    incoming_messages_are_acknowledged_after_handling();
     incoming_qos_2_is_delivered_once();
     too_many_incoming_qos_2_end_the_connection();
-    silence_is_broken_by_pings_and_ended_by_a_timeout();
-    what_arrives_shows_that_the_server_lives();
-    a_handshake_that_goes_wrong_ends();
-    what_is_no_connack_is_understood();
-    ends_by_the_server_are_told_apart();
-    faults_of_the_server_end_the_connection();
-    the_limits_of_the_server_are_kept();
-    a_full_outbox_says_so();
-    nothing_is_taken_in_that_cannot_be_answered();
-    subscriptions_are_asked_for_until_they_are_answered();
-    what_cannot_be_said_is_refused();
+    idle_connections_send_pings_and_time_out();
+    any_packet_proves_that_the_server_is_alive();
+    a_failed_handshake_ends();
+    connack_of_another_version_is_understood();
+    disconnects_by_the_server_are_distinguished();
+    protocol_errors_of_the_server_end_the_connection();
+    the_limits_of_the_server_are_respected();
+    a_full_outbox_is_reported();
+    packets_that_cannot_be_answered_are_not_accepted();
+    subscriptions_are_requested_until_they_are_acknowledged();
+    unsupported_features_are_refused();
     packet_identifiers_wrap_around_without_0();
-    an_identifier_in_use_is_not_taken_again();
-    authentication_goes_back_and_forth();
-    a_goodbye_is_the_last_packet();
-    bytes_may_come_one_by_one();
+    an_identifier_in_use_is_not_reused();
+    authentication_exchanges_several_packets();
+    disconnect_is_the_last_packet();
+    bytes_can_arrive_one_by_one();
     return finish("client");
 }

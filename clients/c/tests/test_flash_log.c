@@ -177,7 +177,7 @@ static tw_result erase_half(void *context, uint32_t address) {
     return 0;
 }
 
-static void test_what_an_erase_leaves_behind(void) {
+static void test_remains_after_an_erase(void) {
     uint8_t head[TW_STORE_HEAD_BYTES] = {0}, body[45] = {0};
     int round, i, count = 0;
     set_up_flash(&f, 512, 1, 1);
@@ -234,7 +234,7 @@ int main(void) {
     test_every_cut();
     test_failed_writes();
     test_worn_cells();
-    test_what_an_erase_leaves_behind();
+    test_remains_after_an_erase();
     test_sizes();
     test_erase();
     return finish("flash log");

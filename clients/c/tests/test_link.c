@@ -156,7 +156,7 @@ static tw_publish a_message(tw_qos qos) {
     return tw_message(tw_str("a"), tw_str("x"), qos);
 }
 
-static void helpers_wait_for_their_answers(void) {
+static void blocking_helpers_wait_for_their_acknowledgements(void) {
     tw_publish message = a_message(TW_AT_LEAST_ONCE);
     tw_qos granted = TW_AT_MOST_ONCE;
     set_up_link();
@@ -176,7 +176,7 @@ static void helpers_wait_for_their_answers(void) {
     CHECK(!f.is_open && tw_link_publish(&link, &message, 10) == TW_NOT_CONNECTED, "closed");
 }
 
-static void a_transport_that_takes_little_is_enough(void) {
+static void a_transport_that_writes_little_is_sufficient(void) {
     tw_publish message = a_message(TW_AT_LEAST_ONCE);
     int i;
     set_up_link();
@@ -187,7 +187,7 @@ static void a_transport_that_takes_little_is_enough(void) {
     }
 }
 
-static void waiting_ends(void) {
+static void waiting_has_a_timeout(void) {
     tw_publish message = a_message(TW_AT_LEAST_ONCE);
     set_up_link();
     CHECK(tw_link_connect(&link, 1000) == 0, "connect");
@@ -238,7 +238,7 @@ static void connecting_reports_the_first_failure(void) {
 }
 
 /* The time limit of an attempt starts at its beginning, not when the transport is open. */
-static void an_attempt_has_one_limit(void) {
+static void an_attempt_has_one_timeout(void) {
     set_up_link();
     f.is_slow = true;
     f.is_deaf = true;
@@ -250,7 +250,7 @@ static void an_attempt_has_one_limit(void) {
     CHECK(last_closed.error == TW_CONNECT_TIMEOUT && f.now_ms == 25000, "%u", f.now_ms);
 }
 
-static void what_the_transport_says_is_told(void) {
+static void errors_of_the_transport_are_reported(void) {
     set_up_link();
     f.is_deaf = true;
     tw_link_step(&link, 0);
@@ -271,7 +271,7 @@ static void what_the_transport_says_is_told(void) {
     CHECK(last_closed.error == TW_TLS_CLIENT_CERTIFICATE_REFUSED, "%s", tw_error_name(last_closed.error));
 }
 
-static void a_link_that_can_do_nothing_waits(void) {
+static void an_idle_link_waits(void) {
     int i, waits;
     set_up_link();
     CHECK(tw_link_connect(&link, 1000) == 0, "connect");
@@ -294,7 +294,7 @@ static void a_link_that_can_do_nothing_waits(void) {
     }
 }
 
-static void acknowledgements_leave_with_what_comes_next(void) {
+static void acknowledgements_are_sent_with_the_next_packet(void) {
     tw_publish message = a_message(TW_AT_MOST_ONCE);
     set_up_link();
     CHECK(tw_link_connect(&link, 1000) == 0, "connect");
@@ -318,7 +318,7 @@ static void acknowledgements_leave_with_what_comes_next(void) {
     CHECK(f.sends == 4, "not lost at the end: %d", f.sends);
 }
 
-static void refusals_are_told(void) {
+static void refusals_are_reported(void) {
     tw_publish message = a_message(TW_AT_LEAST_ONCE);
     tw_qos granted = TW_EXACTLY_ONCE;
     set_up_link();
@@ -336,7 +336,7 @@ static void refusals_are_told(void) {
     CHECK(tw_link_reason(&link) == TW_QUOTA_EXCEEDED, "0x%02x", (unsigned)tw_link_reason(&link));
 }
 
-static void a_link_gives_up_where_trying_cannot_help(void) {
+static void a_link_gives_up_after_permanent_errors(void) {
     tw_publish message = a_message(TW_AT_LEAST_ONCE);
     int i;
     set_up_link();
@@ -357,7 +357,7 @@ static void a_link_gives_up_where_trying_cannot_help(void) {
     CHECK(f.connects > 2, "%d attempts", f.connects);
 }
 
-static void subscriptions_come_back_with_the_connection(void) {
+static void subscriptions_are_restored_with_the_connection(void) {
     set_up_link();
     CHECK(tw_link_connect(&link, 1000) == 0, "connect");
     CHECK(tw_link_subscribe(&link, "a/#", TW_AT_LEAST_ONCE, 1000, NULL) == 0, "subscribe");
@@ -380,7 +380,7 @@ static void on_response(void *user, tw_requester *requester, const tw_response *
     others++;
 }
 
-static void requests_are_waited_for(void) {
+static void pending_requests_are_awaited(void) {
     static const uint8_t RANDOM[TW_REQUESTER_RANDOM_BYTES] = {0};
     tw_requester requester;
     tw_requester_config config;
@@ -412,7 +412,7 @@ static void requests_are_waited_for(void) {
     CHECK(tw_link_request(&link, &request, 1000, tw_lend(answer, 2), &response) == TW_NO_RESPONDER, "nobody listens");
 }
 
-static void lost_connections_come_back(void) {
+static void lost_connections_are_reestablished(void) {
     tw_publish message = a_message(TW_AT_LEAST_ONCE);
     set_up_link();
     CHECK(tw_link_connect(&link, 1000) == 0, "connect");
@@ -422,7 +422,7 @@ static void lost_connections_come_back(void) {
     CHECK(f.now_ms >= 5000 + 250 && f.now_ms <= 5000 + 500, "a pause of 0.25 s to 0.5 s: %u", f.now_ms);
 }
 
-static void pauses_double(void) {
+static void retry_delays_double(void) {
     uint32_t last_ms, pauses[10];
     int i;
     set_up_link();
@@ -452,7 +452,7 @@ static uint32_t first_pause_ms(const char *client_id) {
 }
 
 /* Devices that lose their server at the same moment do not reconnect at the same moment. */
-static void pauses_differ_between_clients(void) {
+static void retry_delays_differ_between_clients(void) {
     uint32_t least = UINT32_MAX, most = 0;
     char client_id[32];
     int i;
@@ -466,7 +466,7 @@ static void pauses_differ_between_clients(void) {
     CHECK(least < 300 && most > 450, "%u to %u ms", least, most);
 }
 
-static void silence_is_noticed(void) {
+static void a_silent_server_is_detected(void) {
     int i;
     set_up_link();
     CHECK(tw_link_connect(&link, 1000) == 0, "connect");
@@ -481,14 +481,14 @@ static void silence_is_noticed(void) {
     CHECK(events[TW_EVENT_CLOSED] == 1, "no answer is a lost connection");
 }
 
-static void the_event_handler_may_not_turn_the_link(void) {
+static void the_event_handler_cannot_run_the_link(void) {
     set_up_link();
     inner = 0;
     CHECK(tw_link_connect(&link, 1000) == 0 && inner == TW_ARGUMENT, "%s", tw_error_name(inner));
 }
 
 /* For example on a message with a command to disconnect. */
-static void the_event_handler_may_say_goodbye(void) {
+static void the_event_handler_can_disconnect(void) {
     uint32_t timeout_ms;
     for (timeout_ms = 0; timeout_ms <= 1000; timeout_ms += 1000) {
         set_up_link();
@@ -503,7 +503,7 @@ static void the_event_handler_may_say_goodbye(void) {
     }
 }
 
-static void a_reason_is_that_of_the_last_answer(void) {
+static void a_reason_belongs_to_the_last_acknowledgement(void) {
     tw_publish message = a_message(TW_AT_LEAST_ONCE), wrong = tw_message(tw_str("#"), tw_str(""), TW_AT_LEAST_ONCE);
     int i;
     set_up_link();
@@ -534,24 +534,24 @@ static void a_reason_is_that_of_the_last_answer(void) {
 }
 
 int main(void) {
-    helpers_wait_for_their_answers();
-    a_transport_that_takes_little_is_enough();
-    waiting_ends();
+    blocking_helpers_wait_for_their_acknowledgements();
+    a_transport_that_writes_little_is_sufficient();
+    waiting_has_a_timeout();
     connecting_reports_the_first_failure();
-    an_attempt_has_one_limit();
-    what_the_transport_says_is_told();
-    a_link_that_can_do_nothing_waits();
-    acknowledgements_leave_with_what_comes_next();
-    refusals_are_told();
-    a_link_gives_up_where_trying_cannot_help();
-    subscriptions_come_back_with_the_connection();
-    requests_are_waited_for();
-    lost_connections_come_back();
-    pauses_double();
-    pauses_differ_between_clients();
-    silence_is_noticed();
-    the_event_handler_may_not_turn_the_link();
-    the_event_handler_may_say_goodbye();
-    a_reason_is_that_of_the_last_answer();
+    an_attempt_has_one_timeout();
+    errors_of_the_transport_are_reported();
+    an_idle_link_waits();
+    acknowledgements_are_sent_with_the_next_packet();
+    refusals_are_reported();
+    a_link_gives_up_after_permanent_errors();
+    subscriptions_are_restored_with_the_connection();
+    pending_requests_are_awaited();
+    lost_connections_are_reestablished();
+    retry_delays_double();
+    retry_delays_differ_between_clients();
+    a_silent_server_is_detected();
+    the_event_handler_cannot_run_the_link();
+    the_event_handler_can_disconnect();
+    a_reason_belongs_to_the_last_acknowledgement();
     return finish("link");
 }

@@ -113,19 +113,19 @@ static void round_trip(bool fails, const char *sentence) {
     CHECK(responses == 1 && requester.late == 1, "one that comes twice is dropped and counted");
 }
 
-static void a_response_comes_back(void) {
+static void a_response_arrives(void) {
     round_trip(false, NULL);
     CHECK(last.error == 0 && strcmp(last_text, "answer") == 0, "%s: %s", tw_error_name(last.error), last_text);
 }
 
-static void a_failure_comes_back_with_its_sentence(void) {
+static void a_failure_arrives_with_its_text(void) {
     round_trip(true, "out of paper");
     CHECK(last.error == TW_REQUEST_FAILED && strcmp(last_text, "out of paper") == 0, "%s", last_text);
     round_trip(true, NULL);
     CHECK(last.error == TW_REQUEST_FAILED && strcmp(last_text, "the responder failed") == 0, "%s", last_text);
 }
 
-static void nobody_listens(void) {
+static void a_missing_responder_is_reported(void) {
     set_up_requester();
     CHECK(ask("?", TW_AT_LEAST_ONCE) == 1 && ask("?", TW_EXACTLY_ONCE) == 2, "two");
     tw_client_sent(&r.client, tw_client_output(&r.client).len);
@@ -138,7 +138,7 @@ static void nobody_listens(void) {
     CHECK(responses == 2 && last.number == 2 && last.error == TW_NO_RESPONDER, "%s", tw_error_name(last.error));
 }
 
-static void refusals_are_told(void) {
+static void refusals_are_reported(void) {
     set_up_requester();
     CHECK(ask("?", TW_AT_LEAST_ONCE) == 1, "ask");
     tw_client_sent(&r.client, tw_client_output(&r.client).len);
@@ -153,7 +153,7 @@ static void refusals_are_told(void) {
     CHECK(ask("?", TW_AT_LEAST_ONCE) == 3 && sent(&r).type == TW_SUBSCRIBE, "it is tried again");
 }
 
-static void time_runs_out(void) {
+static void a_request_times_out(void) {
     set_up_requester();
     CHECK(tw_requester_turn(&requester, r.now_ms) == UINT32_MAX, "nothing waits");
     CHECK(ask("?", TW_AT_MOST_ONCE) == 1, "ask");
@@ -171,7 +171,7 @@ static void time_runs_out(void) {
     CHECK(tw_requester_turn(&requester, r.now_ms) == UINT32_MAX && responses == 1, "given up without a word");
 }
 
-static void a_new_session_hears_responses_before_requests_go(void) {
+static void a_new_session_subscribes_to_responses_before_requests(void) {
     tw_packet packet;
     set_up_requester();
     CHECK(ask("?", TW_AT_LEAST_ONCE) == 1, "ask");
@@ -187,7 +187,7 @@ static void a_new_session_hears_responses_before_requests_go(void) {
     CHECK(packet.type == TW_PUBLISH && tw_client_output(&r.client).len == 0, "then the request, and nothing else");
 }
 
-static void the_server_may_name_the_topic(void) {
+static void the_server_can_set_the_response_topic(void) {
     tw_packet packet;
     tw_property property;
     set_up_requester();
@@ -201,7 +201,7 @@ static void the_server_may_name_the_topic(void) {
     CHECK(property.text.len == 22 && memcmp(property.text.data, "me/in/0123456789abcdef", 22) == 0, "named by the server");
 }
 
-static void nobody_waits_for_a_message_without_response_topic(void) {
+static void a_message_without_response_topic_is_not_answered(void) {
     uint8_t work[64];
     tw_publish message = tw_message(tw_str("service"), tw_str("x"), TW_AT_LEAST_ONCE);
     set_up(&other, TW_V5);
@@ -210,7 +210,7 @@ static void nobody_waits_for_a_message_without_response_topic(void) {
     CHECK(tw_client_output(&other.client).len == 0, "and no message");
 }
 
-static void what_cannot_be_asked_is_refused(void) {
+static void invalid_requests_are_refused(void) {
     tw_requester_config config;
     tw_publish request = tw_message(tw_str("a/#"), tw_str("x"), TW_AT_LEAST_ONCE);
     set_up_requester();
@@ -234,14 +234,14 @@ static void what_cannot_be_asked_is_refused(void) {
 }
 
 int main(void) {
-    a_response_comes_back();
-    a_failure_comes_back_with_its_sentence();
-    nobody_listens();
-    refusals_are_told();
-    time_runs_out();
-    a_new_session_hears_responses_before_requests_go();
-    the_server_may_name_the_topic();
-    nobody_waits_for_a_message_without_response_topic();
-    what_cannot_be_asked_is_refused();
+    a_response_arrives();
+    a_failure_arrives_with_its_text();
+    a_missing_responder_is_reported();
+    refusals_are_reported();
+    a_request_times_out();
+    a_new_session_subscribes_to_responses_before_requests();
+    the_server_can_set_the_response_topic();
+    a_message_without_response_topic_is_not_answered();
+    invalid_requests_are_refused();
     return finish("requests");
 }

@@ -67,7 +67,7 @@ static tw_result run(const scram_vector *v) {
     return a.finish(a.context, view(v->server_final));
 }
 
-static void every_vector_goes_as_it_is_written(void) {
+static void every_vector_succeeds(void) {
     size_t i, count = sizeof SCRAM_VECTORS / sizeof SCRAM_VECTORS[0];
     CHECK(count > 60, "%u vectors", (unsigned)count);
     for (i = 0; i < count; i++) {
@@ -97,7 +97,7 @@ static tw_result challenged(const tw_authenticator *a, const char *challenge) {
     return a->respond(a->context, tw_str(challenge), a->space);
 }
 
-static void keys_are_kept_for_the_same_salt_and_iterations(void) {
+static void keys_are_cached_for_the_same_salt_and_iterations(void) {
     static const char *const OTHERS[] = {"r=" NONCE "x,s=AAAA,i=4097", "r=" NONCE "x,s=AAAB,i=4097", CHALLENGE};
     tw_authenticator a = ann("pencil");
     uint8_t first[512];
@@ -118,7 +118,7 @@ static void keys_are_kept_for_the_same_salt_and_iterations(void) {
     }
 }
 
-static void success_that_comes_too_early_or_twice_proves_nothing(void) {
+static void early_or_repeated_success_proves_nothing(void) {
     tw_authenticator a = ann("pencil");
     CHECK(a.finish(a.context, tw_str(ZEROS)) == TW_SCRAM_SERVER_SIGNATURE, "before all");
     CHECK(a.begin(a.context, a.space) > 0, "begin");
@@ -128,7 +128,7 @@ static void success_that_comes_too_early_or_twice_proves_nothing(void) {
     CHECK(a.finish(a.context, tw_str(ZEROS)) == TW_SCRAM_SERVER_SIGNATURE, "after that");
 }
 
-static void limits_hold(void) {
+static void limits_are_enforced(void) {
     tw_authenticator a = ann("pencil");
     size_t size;
     scram.iterations_max = 4095;
@@ -260,7 +260,7 @@ static void open_simply(void) {
     CHECK(give_auth(0x20, TW_SUCCESS, "m", "good") == TW_EVENT_CONNECTED, "%s", tw_error_name(r.event.error));
 }
 
-static void a_client_authenticates_again_on_the_same_connection(void) {
+static void a_client_reauthenticates_on_the_same_connection(void) {
     open_simply();
     CHECK(tw_client_reauthenticate(&r.client) == 0, "begins");
     SENDS(&r, AUTH_AGAIN);
@@ -282,7 +282,7 @@ static void a_client_authenticates_again_on_the_same_connection(void) {
     CHECK(tw_client_reauthenticate(&r.client) == 0, "the other one is over");
 }
 
-static void an_answer_waits_until_there_is_room_for_it(void) {
+static void a_response_waits_for_buffer_space(void) {
     tw_result result;
     open_simply();
     do {
@@ -295,7 +295,7 @@ static void an_answer_waits_until_there_is_room_for_it(void) {
     SENDS(&r, AUTH_AGAIN);
 }
 
-static void auth_that_is_not_due_is_refused(void) {
+static void unexpected_auth_is_refused(void) {
     static const tw_reason REASONS[] = {TW_SUCCESS, TW_CONTINUE_AUTHENTICATION, TW_RE_AUTHENTICATE};
     size_t i;
     for (i = 0; i < 3; i++) {
@@ -307,7 +307,7 @@ static void auth_that_is_not_due_is_refused(void) {
     CHECK(give_auth(0xF0, TW_SUCCESS, "m", "good") == TW_EVENT_CLOSED, "before CONNACK");
 }
 
-static void a_configuration_that_cannot_be_is_refused_at_once(void) {
+static void an_invalid_configuration_is_refused_at_once(void) {
     tw_authenticator a = simple();
     set_up(&r, TW_V3_1_1);
     r.config.authenticator = &a;
@@ -325,14 +325,14 @@ static void a_configuration_that_cannot_be_is_refused_at_once(void) {
 }
 
 int main(void) {
-    every_vector_goes_as_it_is_written();
-    keys_are_kept_for_the_same_salt_and_iterations();
-    success_that_comes_too_early_or_twice_proves_nothing();
-    limits_hold();
+    every_vector_succeeds();
+    keys_are_cached_for_the_same_salt_and_iterations();
+    early_or_repeated_success_proves_nothing();
+    limits_are_enforced();
     a_server_that_does_not_know_the_password_is_refused();
-    a_client_authenticates_again_on_the_same_connection();
-    an_answer_waits_until_there_is_room_for_it();
-    auth_that_is_not_due_is_refused();
-    a_configuration_that_cannot_be_is_refused_at_once();
+    a_client_reauthenticates_on_the_same_connection();
+    a_response_waits_for_buffer_space();
+    unexpected_auth_is_refused();
+    an_invalid_configuration_is_refused_at_once();
     return finish("scram");
 }

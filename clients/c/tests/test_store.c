@@ -53,7 +53,7 @@ static void resume_and_tell(const char *connack, uint16_t packet_id, tw_result e
     CHECK(next(&d.r) == TW_EVENT_NONE, "no other message has ended");
 }
 
-static void test_messages_outlive_the_process(void) {
+static void test_messages_survive_the_process(void) {
     set_up_desk(TW_V5, 1024);
     CHECK(publish(&d.r, "a", TW_AT_LEAST_ONCE) == 1 && publish(&d.r, "b", TW_EXACTLY_ONCE) == 2, "publish");
     reboot();
@@ -82,7 +82,7 @@ static void test_messages_outlive_the_process(void) {
 }
 
 /* The PUBCOMP at the end of the exchange may be lost. The server then no longer knows the identifier. */
-static void test_a_lost_pubcomp_is_no_refusal(void) {
+static void test_a_lost_pubcomp_is_not_a_refusal(void) {
     set_up_desk(TW_V5, 1024);
     connect_with(&d.r, CONNACK_V5);
     CHECK(publish(&d.r, "a", TW_EXACTLY_ONCE) == 1 && give(&d.r, "5002 0001") == TW_EVENT_NONE, "publish");
@@ -92,7 +92,7 @@ static void test_a_lost_pubcomp_is_no_refusal(void) {
     CHECK(d.r.event.error == 0 && d.r.event.reason == TW_SUCCESS, "%s", tw_error_name(d.r.event.error));
 }
 
-static void test_incoming_messages_come_once(void) {
+static void test_incoming_messages_arrive_once(void) {
     set_up_desk(TW_V5, 1024);
     connect_with(&d.r, CONNACK_V5);
     CHECK(give(&d.r, "3407 000161 0007 00 78") == TW_EVENT_MESSAGE, "message");
@@ -119,7 +119,7 @@ static void test_incoming_messages_come_once(void) {
 }
 
 /* The log is restarted, for a message that the application publishes while it handles another one. */
-static void test_in_hands_while_the_log_begins_anew(void) {
+static void test_messages_being_handled_survive_a_compaction(void) {
     set_up_desk(TW_V5, 1024);
     connect_with(&d.r, CONNACK_V5);
     CHECK(give(&d.r, "3407 000161 0007 00 78") == TW_EVENT_MESSAGE, "message");
@@ -146,7 +146,7 @@ static void test_a_lost_session(void) {
 }
 
 /* Messages that the store has as sent, but that were not: the window of the server was full. */
-static void test_messages_behind_a_window(void) {
+static void test_messages_beyond_a_window(void) {
     set_up_desk(TW_V5, 1024);
     CHECK(publish(&d.r, "a", TW_EXACTLY_ONCE) == 1 && publish(&d.r, "b", TW_EXACTLY_ONCE) == 2 &&
           publish(&d.r, "c", TW_EXACTLY_ONCE) == 3, "publish");
@@ -294,7 +294,7 @@ static void test_a_failed_store(void) {
 }
 
 /* A session was lost, and the store could not record it: it does before the next connection is used. */
-static void test_a_store_that_is_behind_catches_up(void) {
+static void test_a_lagging_store_catches_up(void) {
     set_up_desk(TW_V5, 1024);
     connect_with(&d.r, CONNACK_V5);
     CHECK(give(&d.r, "3407 000161 0007 00 78") == TW_EVENT_MESSAGE && next(&d.r) == TW_EVENT_NONE, "message");
@@ -331,7 +331,7 @@ static tw_result fail_to_commit(void *context) {
     return begins == 1 ? TW_STORE_FAILED : 0;
 }
 
-static void test_nothing_follows_what_is_missing(void) {
+static void test_nothing_follows_a_missing_record(void) {
     set_up_desk(TW_V5, 1024);
     d.store.append = count_append;
     d.store.begin = count_begin;
@@ -340,7 +340,7 @@ static void test_nothing_follows_what_is_missing(void) {
     CHECK(publish(&d.r, "a", TW_AT_LEAST_ONCE) == TW_STORE_FAILED && appends == 1 && begins == 2, "%d appends", appends);
 }
 
-static void test_memory_that_became_smaller(void) {
+static void test_smaller_memory(void) {
     set_up_desk(TW_V5, 1024);
     CHECK(publish(&d.r, "a", TW_AT_LEAST_ONCE) == 1 && publish(&d.r, "b", TW_AT_LEAST_ONCE) == 2, "publish");
     d.r.config.outbox.size = 2 * (9 + 8) - 1;
@@ -355,18 +355,18 @@ static void test_memory_that_became_smaller(void) {
 }
 
 int main(void) {
-    test_messages_outlive_the_process();
-    test_a_lost_pubcomp_is_no_refusal();
-    test_incoming_messages_come_once();
-    test_in_hands_while_the_log_begins_anew();
+    test_messages_survive_the_process();
+    test_a_lost_pubcomp_is_not_a_refusal();
+    test_incoming_messages_arrive_once();
+    test_messages_being_handled_survive_a_compaction();
     test_a_lost_session();
-    test_messages_behind_a_window();
+    test_messages_beyond_a_window();
     test_another_client_identifier();
     test_wear();
     test_a_full_store();
     test_a_failed_store();
-    test_a_store_that_is_behind_catches_up();
-    test_nothing_follows_what_is_missing();
-    test_memory_that_became_smaller();
+    test_a_lagging_store_catches_up();
+    test_nothing_follows_a_missing_record();
+    test_smaller_memory();
     return finish("store");
 }

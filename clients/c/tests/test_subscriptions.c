@@ -25,7 +25,7 @@ static void set_up_subscribed(void) {
     CHECK(r.event.error == 0 && r.event.filter.len == 0, "granted");
 }
 
-static void what_was_granted_is_asked_for_again_before_messages_go(void) {
+static void granted_subscriptions_are_renewed_before_messages(void) {
     set_up_subscribed();
     CHECK(subscribe(&r, "b", TW_EXACTLY_ONCE) == 2, "subscribe");
     SENDS(&r, "8207 0002 00 000162 02");
@@ -40,7 +40,7 @@ static void what_was_granted_is_asked_for_again_before_messages_go(void) {
     SENDS(&r, "3a07 000178 0003 00 78");
 }
 
-static void what_was_ended_is_not_asked_for(void) {
+static void ended_subscriptions_are_not_renewed(void) {
     tw_properties none = {NULL, 0};
     tw_subscription list = tw_filter(tw_str("a/#"), TW_AT_MOST_ONCE);
     set_up_subscribed();
@@ -56,7 +56,7 @@ static void what_was_ended_is_not_asked_for(void) {
     SENDS(&r, "a208 0002 00 0003612f23");
 }
 
-static void a_subscribe_in_the_outbox_is_not_doubled(void) {
+static void a_subscribe_in_the_outbox_is_not_repeated(void) {
     set_up_subscribed();
     CHECK(subscribe(&r, "a/#", TW_EXACTLY_ONCE) == 2, "the same filter with another QoS");
     reconnect(CONNACK_V5);
@@ -66,7 +66,7 @@ static void a_subscribe_in_the_outbox_is_not_doubled(void) {
     SENDS(&r, "8209 0003 00 0003612f23 02");
 }
 
-static void it_is_asked_for_until_it_is_answered(void) {
+static void subscriptions_are_renewed_until_acknowledged(void) {
     set_up_subscribed();
     reconnect(CONNACK_V5);
     SENDS(&r, "8209 0002 00 0003612f23 01");
@@ -79,7 +79,7 @@ static void it_is_asked_for_until_it_is_answered(void) {
     SENDS(&r, "");
 }
 
-static void a_refusal_later_is_told_with_its_filter_and_ends_the_subscription(void) {
+static void a_later_refusal_ends_the_subscription_with_its_filter(void) {
     set_up_subscribed();
     CHECK(subscribe(&r, "b", TW_AT_LEAST_ONCE) == 2, "another one behind it");
     CHECK(give(&r, "9004 0002 00 01") == TW_EVENT_SUBSCRIBED, "SUBACK");
@@ -92,7 +92,7 @@ static void a_refusal_later_is_told_with_its_filter_and_ends_the_subscription(vo
     SENDS(&r, "8207 0005 00 000162 01");
 }
 
-static void only_a_refusal_of_what_was_asked_for_again_has_a_filter(void) {
+static void only_a_refusal_of_a_renewal_has_a_filter(void) {
     set_up_subscribed();
     reconnect(CONNACK_V5);
     SENDS(&r, "8209 0002 00 0003612f23 01");
@@ -102,7 +102,7 @@ static void only_a_refusal_of_what_was_asked_for_again_has_a_filter(void) {
     CHECK(r.event.packet_id == 3 && r.event.error == 0 && r.event.filter.len == 0, "it has no filter");
 }
 
-static void options_and_properties_are_kept(void) {
+static void options_and_properties_are_stored(void) {
     uint8_t space[32];
     tw_writer writer = tw_writer_on(space, sizeof space);
     tw_subscription list[2];
@@ -123,7 +123,7 @@ static void options_and_properties_are_kept(void) {
     SENDS(&r, "8211 0002 0a 0bac02 2600016b000176 000161 05 8211 0003 0a 0bac02 2600016b000176 000162 2a");
 }
 
-static void a_full_memory_says_so(void) {
+static void full_memory_is_reported(void) {
     tw_properties none = {NULL, 0};
     tw_subscription b = tw_filter(tw_str("b"), TW_AT_MOST_ONCE);
     /* Two subscriptions of 9 bytes each. */
@@ -140,7 +140,7 @@ static void a_full_memory_says_so(void) {
 }
 
 /* The old subscription's memory is counted each time that the list names its filter. */
-static void a_list_that_seems_to_fit_does_not_overrun_the_memory(void) {
+static void a_list_that_nearly_fits_does_not_overrun_the_memory(void) {
     uint8_t space[8];
     tw_writer writer = tw_writer_on(space, sizeof space);
     tw_properties none = {NULL, 0};
@@ -158,7 +158,7 @@ static void a_list_that_seems_to_fit_does_not_overrun_the_memory(void) {
     CHECK(r.subscriptions[24] == 0, "what lies behind is not written to");
 }
 
-static void without_memory_nothing_is_kept(void) {
+static void without_memory_subscriptions_are_not_stored(void) {
     set_up_keeping(TW_V5, 0);
     connect_with(&r, CONNACK_V5);
     CHECK(subscribe(&r, "a", TW_AT_LEAST_ONCE) == 1, "subscribe");
@@ -180,7 +180,7 @@ static void each_connection_of_3_1_1_is_a_new_session(void) {
     SENDS(&r, "8206 0002 000161 01");
 }
 
-static void what_does_not_fit_at_once_follows(void) {
+static void subscriptions_that_do_not_fit_follow_later(void) {
     char filter[16];
     int i;
     set_up_keeping(TW_V5, sizeof r.subscriptions);
@@ -307,18 +307,18 @@ static void whatever_happens_the_server_has_what_is_wanted_in_the_end(uint64_t s
 
 int main(void) {
     uint64_t seed;
-    what_was_granted_is_asked_for_again_before_messages_go();
-    what_was_ended_is_not_asked_for();
-    a_subscribe_in_the_outbox_is_not_doubled();
-    it_is_asked_for_until_it_is_answered();
-    a_refusal_later_is_told_with_its_filter_and_ends_the_subscription();
-    only_a_refusal_of_what_was_asked_for_again_has_a_filter();
-    options_and_properties_are_kept();
-    a_full_memory_says_so();
-    a_list_that_seems_to_fit_does_not_overrun_the_memory();
-    without_memory_nothing_is_kept();
+    granted_subscriptions_are_renewed_before_messages();
+    ended_subscriptions_are_not_renewed();
+    a_subscribe_in_the_outbox_is_not_repeated();
+    subscriptions_are_renewed_until_acknowledged();
+    a_later_refusal_ends_the_subscription_with_its_filter();
+    only_a_refusal_of_a_renewal_has_a_filter();
+    options_and_properties_are_stored();
+    full_memory_is_reported();
+    a_list_that_nearly_fits_does_not_overrun_the_memory();
+    without_memory_subscriptions_are_not_stored();
     each_connection_of_3_1_1_is_a_new_session();
-    what_does_not_fit_at_once_follows();
+    subscriptions_that_do_not_fit_follow_later();
     for (seed = 1; seed <= 3000; seed++) {
         whatever_happens_the_server_has_what_is_wanted_in_the_end(seed);
     }

@@ -112,7 +112,7 @@ static void make_brisk(void) {
     }
 }
 
-static void a_timeout_is_kept_however_brisk_the_line_is(void) {
+static void a_timeout_is_respected_on_a_busy_connection(void) {
     uint32_t timeouts_ms[] = {1, 30, 99, 100, 101, 250}, took_ms;
     size_t i;
     connect_by(NULL);
@@ -178,7 +178,7 @@ static void a_signal_ends_a_wait(void) {
     close_all();
 }
 
-static void the_end_is_noticed(void) {
+static void a_closed_connection_is_detected(void) {
     connect_by(NULL);
     make_brisk();
     close(server);
@@ -197,7 +197,7 @@ static tw_result receive_in_their_place(void *context, uint8_t *to, size_t size)
     return count > 0 ? (tw_result)count : count < 0 ? 0 : -1;
 }
 
-static void a_socket_that_others_read_never_blocks(void) {
+static void a_socket_shared_with_another_reader_never_blocks(void) {
     int i;
     connect_by(receive_in_their_place);
     for (i = 1; i <= 10; i++) {
@@ -223,7 +223,7 @@ static tw_result connect_to(const char *host, const char *to_port) {
     return result;
 }
 
-static void what_is_wrong_with_an_address_is_said(void) {
+static void invalid_addresses_are_reported(void) {
     int listener = listen_anywhere();
     uint32_t start_ms;
     tw_result result;
@@ -239,7 +239,7 @@ static void what_is_wrong_with_an_address_is_said(void) {
     CHECK(result == TW_NAME_NOT_FOUND, "%s", tw_error_name(result));
 }
 
-static void a_server_that_hangs_up_is_no_broker(void) {
+static void a_server_that_closes_the_connection_is_not_a_broker(void) {
     tw_client_config config = tw_client_defaults();
     int listener = listen_anywhere();
     memset(events, 0, sizeof events);
@@ -256,7 +256,7 @@ static void a_server_that_hangs_up_is_no_broker(void) {
     CHECK(tw_link_connect(&link_, LONG_MS) == TW_HANDSHAKE_FAILED, "the attempt under way is the one that counts");
 }
 
-static void a_program_that_is_started_does_not_inherit_the_socket(void) {
+static void a_child_process_does_not_inherit_the_socket(void) {
     connect_by(NULL);
     CHECK((fcntl(tcp.fd, F_GETFD) & FD_CLOEXEC) != 0, "it stays open in another program");
     close_all();
@@ -273,7 +273,7 @@ static struct addrinfo *address_of_port(void) {
 }
 
 /* Like IPv6 with lost packets: Linux drops SYNs to a listener with a full queue. */
-static void an_address_that_never_answers_gives_way_to_the_next(void) {
+static void an_unresponsive_address_is_followed_by_the_next(void) {
     int deaf = listen_with(0), first = socket(AF_INET, SOCK_STREAM, 0), listener;
     struct addrinfo *addresses = address_of_port();
     uint32_t start_ms;
@@ -299,17 +299,17 @@ static void an_address_that_never_answers_gives_way_to_the_next(void) {
 #endif
 
 int main(void) {
-    what_is_wrong_with_an_address_is_said();
-    a_server_that_hangs_up_is_no_broker();
-    a_timeout_is_kept_however_brisk_the_line_is();
+    invalid_addresses_are_reported();
+    a_server_that_closes_the_connection_is_not_a_broker();
+    a_timeout_is_respected_on_a_busy_connection();
     a_step_without_a_timeout_does_not_wait();
     sending_does_not_wait();
     a_signal_ends_a_wait();
-    the_end_is_noticed();
-    a_socket_that_others_read_never_blocks();
-    a_program_that_is_started_does_not_inherit_the_socket();
+    a_closed_connection_is_detected();
+    a_socket_shared_with_another_reader_never_blocks();
+    a_child_process_does_not_inherit_the_socket();
 #ifdef __linux__
-    an_address_that_never_answers_gives_way_to_the_next();
+    an_unresponsive_address_is_followed_by_the_next();
 #endif
     return finish("tcp");
 }

@@ -98,7 +98,7 @@ static void open_ready(size_t most) {
     f.up_len = 0;
 }
 
-static void hands_are_shaken(void) {
+static void the_handshake_succeeds(void) {
     static const char REQUEST[] = "GET /mqtt HTTP/1.1\r\nHost: server.example\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                                   "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
                                   "Sec-WebSocket-Protocol: mqtt\r\nX-More: yes\r\n\r\n";
@@ -116,7 +116,7 @@ static void hands_are_shaken(void) {
     CHECK(transport.open(transport.context) == 0 && ws.status == 0, "and not for the next attempt: %d", ws.status);
 }
 
-static void frames_are_one_stream(void) {
+static void frames_form_one_stream(void) {
     uint8_t got[512];
     char hex[700] = "027e00c8";
     size_t most, len, i;
@@ -142,7 +142,7 @@ static void frames_are_one_stream(void) {
     }
 }
 
-static void what_a_server_must_not_send_ends_it(void) {
+static void invalid_frames_of_a_server_end_the_connection(void) {
     static const char *const WRONG[] = {"8101 61", "c201 61", "8281 00000000 61", "897e0080", "8800", "8802 03e8"};
     uint8_t got[16];
     size_t i;
@@ -158,7 +158,7 @@ static void what_a_server_must_not_send_ends_it(void) {
     }
 }
 
-static void what_is_sent_is_masked_and_waits_for_room(void) {
+static void output_is_masked_and_waits_for_buffer_space(void) {
     static uint8_t bytes[3000];
     tw_result taken;
     open_ready(1000);
@@ -178,9 +178,9 @@ static void what_is_sent_is_masked_and_waits_for_room(void) {
 }
 
 int main(void) {
-    hands_are_shaken();
-    frames_are_one_stream();
-    what_a_server_must_not_send_ends_it();
-    what_is_sent_is_masked_and_waits_for_room();
+    the_handshake_succeeds();
+    frames_form_one_stream();
+    invalid_frames_of_a_server_end_the_connection();
+    output_is_masked_and_waits_for_buffer_space();
     return finish("websocket");
 }

@@ -145,7 +145,7 @@ func (e *endless) Read(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// inputOf is the packet as this repository writes it; TestEverybodyWritesAndReadsTheSame shows that the others agree.
+// inputOf is the packet as this repository writes it; TestAllLibrariesAgree shows that the others agree.
 func inputOf(t testing.TB, w workload) []byte {
 	var to bytes.Buffer
 	if err := ours(w).write(&to); err != nil {
@@ -154,7 +154,7 @@ func inputOf(t testing.TB, w workload) []byte {
 	return to.Bytes()
 }
 
-func TestEverybodyWritesAndReadsTheSame(t *testing.T) {
+func TestAllLibrariesAgree(t *testing.T) {
 	for _, w := range workloads {
 		input := inputOf(t, w)
 		want, err := ours(w).read(bytes.NewReader(input))

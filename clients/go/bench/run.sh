@@ -6,7 +6,7 @@ cd "$(dirname "$0")"
 binary=$(mktemp)
 trap 'rm -f "$binary"' EXIT
 go test -c -o "$binary" .
-"$binary" -test.run TestEverybodyWritesAndReadsTheSame >&2
+"$binary" -test.run TestAllLibrariesAgree >&2
 for round in $(seq "${ROUNDS:-6}"); do
     echo "round $round of ${ROUNDS:-6}" >&2
     "$binary" -test.run '^$' -test.bench . -test.cpu 1 -test.benchtime "${BENCHTIME:-200ms}"

@@ -19,7 +19,7 @@ import (
 	"github.com/tautwire/tautwire/clients/go/server"
 )
 
-func TestAnEndedContextSendsNothing(t *testing.T) {
+func TestCanceledContextSendsNothing(t *testing.T) {
 	var mutex sync.Mutex
 	var came []string
 	note := func(what string) {
@@ -62,7 +62,7 @@ func TestAnEndedContextSendsNothing(t *testing.T) {
 }
 
 // Close with a context other than the handler's own returns at once, and the handler's message is acknowledged.
-func TestAHandlerMayCloseTheClient(t *testing.T) {
+func TestHandlerCanCloseClient(t *testing.T) {
 	for _, inContext := range []string{"background", "handler's", "ended"} {
 		acknowledged := make(chan packets.PacketID, 1)
 		f := newFake(t, server.Hooks{
@@ -102,7 +102,7 @@ func TestAHandlerMayCloseTheClient(t *testing.T) {
 }
 
 // From any depth of calls in its handler, with any context.
-func TestAHandlerMayCloseTheClientFromDeepInside(t *testing.T) {
+func TestNestedHandlerCanCloseClient(t *testing.T) {
 	f := echo(t)
 	c := f.connect(client.Options{Timeouts: client.Timeouts{Close: 2 * testTime}})
 	closed := make(chan error, 1)
@@ -123,7 +123,7 @@ func TestAHandlerMayCloseTheClientFromDeepInside(t *testing.T) {
 
 // Close of another client, from a handler or from a goroutine that a handler has started, returns after that client is
 // closed.
-func TestCloseWaitsUnlessItWouldWaitForItsCaller(t *testing.T) {
+func TestCloseWaitsUnlessCalledFromAHandler(t *testing.T) {
 	ctx := testContext(t)
 	f := echo(t)
 	from, to := f.connect(client.Options{}), f.connect(client.Options{})
@@ -160,7 +160,7 @@ func TestCloseWaitsUnlessItWouldWaitForItsCaller(t *testing.T) {
 	}
 }
 
-func TestAnEventMayCloseTheClient(t *testing.T) {
+func TestEventHandlerCanCloseClient(t *testing.T) {
 	f := newFake(t, server.Hooks{})
 	closed := make(chan error, 1)
 	clients := make(chan *client.Client, 1)
@@ -220,7 +220,7 @@ func TestConnectEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestNewGoesOnTryingAndTells(t *testing.T) {
+func TestNewKeepsRetryingAndReports(t *testing.T) {
 	f := newFake(t, server.Hooks{})
 	f.setDown(true)
 	failures, losses := make(chan error, 3), make(chan error, 1000)
@@ -280,7 +280,7 @@ func (b *safeBuffer) String() string {
 }
 
 // A context with a cause set by the application still counts as ended.
-func TestACauseOfTheApplicationIsWrapped(t *testing.T) {
+func TestApplicationCauseIsWrapped(t *testing.T) {
 	cause := errors.New("the user has left")
 	c := echo(t).connect(client.Options{})
 	canceled, cancel := context.WithCancelCause(context.Background())
@@ -311,7 +311,7 @@ func TestACauseOfTheApplicationIsWrapped(t *testing.T) {
 	}
 }
 
-func TestAddressesAreRefusedWithAHint(t *testing.T) {
+func TestInvalidAddressesAreRefusedWithAHint(t *testing.T) {
 	for address, hint := range map[string]string{
 		"127.0.0.1:1883":                 `write "mqtt://127.0.0.1:1883"`,
 		"localhost":                      `write "mqtt://localhost"`,
@@ -337,14 +337,14 @@ func TestAddressesAreRefusedWithAHint(t *testing.T) {
 	}
 }
 
-func TestTLSIsNotLeftOutWithoutAWord(t *testing.T) {
+func TestTLSIsNeverSilentlyDisabled(t *testing.T) {
 	for _, scheme := range []string{"mqtt", "tcp", "ws"} {
 		_, err := client.New(scheme+"://host", client.Options{TLS: &tls.Config{MinVersion: tls.VersionTLS13}})
 		wantError(t, err, client.ErrInvalidOptions)
 	}
 }
 
-func TestASessionThatNobodyAskedForEndsWithTheClient(t *testing.T) {
+func TestUnrequestedSessionEndsWithTheClient(t *testing.T) {
 	for _, each := range []struct {
 		name          string
 		options       client.Options
@@ -405,7 +405,7 @@ func TestHandlersDoNotShareMessages(t *testing.T) {
 	}
 }
 
-func TestATokenSaysHowItEnded(t *testing.T) {
+func TestTokenReportsItsResult(t *testing.T) {
 	ctx := testContext(t)
 	gate := make(chan struct{})
 	f := newFake(t, server.Hooks{Publish: func(c *server.Conn, p *packets.Publish) error {
@@ -447,7 +447,7 @@ func TestATokenSaysHowItEnded(t *testing.T) {
 }
 
 // Callers that wait for room are woken when there is much of it, and all of them get room.
-func TestAQueueThatIsFullDrains(t *testing.T) {
+func TestFullQueueDrains(t *testing.T) {
 	ctx := testContext(t)
 	b := newBroker()
 	f := newFake(t, b.hooks())

@@ -196,7 +196,7 @@ func TestTheBrokerServesOverWebSocket(t *testing.T) {
 	}
 }
 
-func TestTheBrokerAnswersRequests(t *testing.T) {
+func TestTheBrokerRoutesRequestsAndResponses(t *testing.T) {
 	ctx := testContext(t)
 	addresses, _ := runBroker(t, "127.0.0.1:0")
 	responder, err := client.Connect(ctx, addresses[0], client.Options{})

@@ -17,7 +17,7 @@ import (
 	"github.com/tautwire/tautwire/clients/go/server"
 )
 
-func TestCONNECTSaysWhatTheOptionsSay(t *testing.T) {
+func TestConnectContainsTheOptions(t *testing.T) {
 	for _, version := range versions {
 		will, err := packets.NewWill("gone", []byte("bye"))
 		must(t, err)
@@ -48,7 +48,7 @@ func TestCONNECTSaysWhatTheOptionsSay(t *testing.T) {
 	}
 }
 
-func TestRefusalsThatLastEndTheClient(t *testing.T) {
+func TestPermanentRefusalsEndTheClient(t *testing.T) {
 	for _, version := range versions {
 		for reason, permanent := range map[packets.ReasonCode]bool{
 			packets.ReasonBadUserNameOrPassword: true, packets.ReasonNotAuthorized: true,
@@ -77,7 +77,7 @@ func TestRefusalsThatLastEndTheClient(t *testing.T) {
 	}
 }
 
-func TestATakenOverClientDoesNotFightBack(t *testing.T) {
+func TestTakenOverClientDoesNotReconnect(t *testing.T) {
 	f := newFake(t, server.Hooks{})
 	c := f.connect(client.Options{OnDisconnect: func(err error) { t.Errorf("it is going to connect again after %v", err) }})
 	token := make(chan error, 1)
@@ -101,7 +101,7 @@ func TestATakenOverClientDoesNotFightBack(t *testing.T) {
 	}
 }
 
-func TestWrongOptionsAreRefused(t *testing.T) {
+func TestInvalidOptionsAreRefused(t *testing.T) {
 	for name, o := range map[string]client.Options{
 		"version":         {Version: packets.V31},
 		"receive maximum": {Limits: client.Limits{ReceiveMaximum: 65_536}},
@@ -122,7 +122,7 @@ func TestWrongOptionsAreRefused(t *testing.T) {
 	}
 }
 
-func TestAServerThatBreaksTheHandshakeIsLeft(t *testing.T) {
+func TestBrokenHandshakeClosesTheConnection(t *testing.T) {
 	for name, answer := range map[string][]byte{
 		"a session after a clean start [MQTT-3.2.2-4]": {0x20, 3, 1, 0, 0},
 		"PINGRESP before CONNACK [MQTT-3.2.0-1]":       {0xD0, 0},
@@ -140,7 +140,7 @@ func TestAServerThatBreaksTheHandshakeIsLeft(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoConnAckOfThisVersionIsUnderstood(t *testing.T) {
+func TestConnAckOfAnotherVersionIsUnderstood(t *testing.T) {
 	for name, test := range map[string]struct {
 		answer []byte
 		code   client.Code
@@ -169,7 +169,7 @@ func TestWhatIsNoConnAckOfThisVersionIsUnderstood(t *testing.T) {
 	}
 }
 
-func TestASilentServerIsFoundOut(t *testing.T) {
+func TestSilentServerIsDetected(t *testing.T) {
 	var pings atomic.Int64
 	hooks := server.Hooks{Connect: func(*server.Conn, *packets.Connect) (*packets.ConnAck, error) {
 		ack, err := packets.NewConnAck(packets.ReasonSuccess)
@@ -239,7 +239,7 @@ func TestSubscriptionsAreRenewedWhenTheSessionIsLost(t *testing.T) {
 
 // When the session is lost, unacknowledged QoS 1 messages are sent again; those of QoS 2 fail, because their delivery is
 // unknown.
-func TestALostSessionIsNotSilent(t *testing.T) {
+func TestLostSessionIsReported(t *testing.T) {
 	ctx := testContext(t)
 	var reached atomic.Int64
 	var mute atomic.Bool
@@ -280,7 +280,7 @@ func TestALostSessionIsNotSilent(t *testing.T) {
 	}
 }
 
-func TestARefusedSubscriptionSaysWhy(t *testing.T) {
+func TestRefusedSubscriptionReportsTheReason(t *testing.T) {
 	ctx := testContext(t)
 	var refuse atomic.Bool
 	f := newFake(t, server.Hooks{Subscribe: func(c *server.Conn, p *packets.Subscribe) error {
@@ -322,7 +322,7 @@ func isDone(s *client.Subscription) bool {
 	}
 }
 
-func TestASubscriptionThatWasEndedHasNoError(t *testing.T) {
+func TestEndedSubscriptionHasNoError(t *testing.T) {
 	ctx := testContext(t)
 	c := newFake(t, newBroker().hooks()).connect(client.Options{})
 	ended, err := c.Subscribe(ctx, "a", client.SubscribeOptions{})
@@ -338,7 +338,7 @@ func TestASubscriptionThatWasEndedHasNoError(t *testing.T) {
 	}
 }
 
-func TestASubscriptionWaitsForTheConnectionOrItsContext(t *testing.T) {
+func TestSubscriptionWaitsForConnectionOrContext(t *testing.T) {
 	f := newFake(t, server.Hooks{})
 	f.setDown(true)
 	c := f.start(client.Options{})
@@ -355,7 +355,7 @@ func TestASubscriptionWaitsForTheConnectionOrItsContext(t *testing.T) {
 	must(t, await(t, made))
 }
 
-func TestCloseDeliversAndSaysGoodbye(t *testing.T) {
+func TestCloseDeliversAndDisconnects(t *testing.T) {
 	ctx := testContext(t)
 	goodbyes := make(chan *packets.Disconnect, 1)
 	var delivered atomic.Int64
@@ -500,7 +500,7 @@ func TestEnhancedAuthentication(t *testing.T) {
 	}
 }
 
-func TestAnEarlierSessionIsTakenUp(t *testing.T) {
+func TestEarlierSessionIsResumed(t *testing.T) {
 	for _, version := range versions {
 		testAnEarlierSessionIsTakenUp(t, version)
 	}
@@ -533,7 +533,7 @@ func testAnEarlierSessionIsTakenUp(t *testing.T, version packets.Version) {
 	closeNow(t, third)
 }
 
-func TestAStoreIsOfOneClientIdentifier(t *testing.T) {
+func TestStoreBelongsToOneClientIdentifier(t *testing.T) {
 	memory := store.NewMemory()
 	f := newFake(t, server.Hooks{})
 	closeNow(t, f.connect(client.Options{ClientID: "one", Store: memory}))

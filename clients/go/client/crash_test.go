@@ -95,7 +95,7 @@ func (o *observed) Sync() error {
 }
 
 // Otherwise a client with nothing more to send would, after a crash, send again what was acknowledged long before.
-func TestWhatNoOutputDependsOnIsSyncedSoon(t *testing.T) {
+func TestIndependentRecordsAreSyncedSoon(t *testing.T) {
 	o := &observed{Memory: store.NewMemory(), synced: make(chan store.Kind, 100)}
 	hooks := newBroker().hooks()
 	onPublish := hooks.Publish
@@ -117,7 +117,7 @@ func TestWhatNoOutputDependsOnIsSyncedSoon(t *testing.T) {
 }
 
 // A process that publishes crashes repeatedly. All published messages arrive, at QoS 2 once each, and in order.
-func TestCrashesOfTheProcessLoseNothing(t *testing.T) {
+func TestProcessCrashesLoseNothing(t *testing.T) {
 	for seed := range int64(12) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
@@ -228,7 +228,7 @@ func numbersIn(t *testing.T, path string) (numbers []int) {
 	return numbers
 }
 
-func TestMessagesOutliveTheProcessThatQueuedThem(t *testing.T) {
+func TestQueuedMessagesSurviveTheProcess(t *testing.T) {
 	ctx := testContext(t)
 	path := filepath.Join(t.TempDir(), "session")
 	b := newBroker()

@@ -17,7 +17,7 @@ var versions = []packets.Version{packets.V311, packets.V5}
 
 // The connection is cut at each step of the exchanges, before and after the step. In every case each message arrives exactly
 // once at QoS 2 and at least once at QoS 1, in both directions, and in order.
-func TestACutAtAnyStepLosesNothing(t *testing.T) {
+func TestDisconnectAtAnyStepLosesNothing(t *testing.T) {
 	for _, version := range versions {
 		for _, qos := range []packets.QoS{qos1, qos2} {
 			for _, after := range []bool{false, true} {
@@ -38,7 +38,7 @@ func TestACutAtAnyStepLosesNothing(t *testing.T) {
 }
 
 // The same with many random cuts, by seed.
-func TestRandomCutsLoseNothing(t *testing.T) {
+func TestRandomDisconnectsLoseNothing(t *testing.T) {
 	for seed := range int64(40) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()

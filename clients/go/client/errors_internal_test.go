@@ -11,7 +11,7 @@ import (
 	"github.com/tautwire/tautwire/clients/go/packets"
 )
 
-func TestTheTextsAreThoseOfAllLanguages(t *testing.T) {
+func TestTextsMatchAllLanguages(t *testing.T) {
 	file, err := os.ReadFile("../../../spec/errors/errors.toml")
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func TestAnErrorIsOneLine(t *testing.T) {
 
 // Delays double from the minimum to the maximum, and are random between half and all. If only one
 // end is set, beyond the default of the other, both are set to it.
-func TestOneEndOfThePausesIsEnough(t *testing.T) {
+func TestOneEndOfTheRetryDelaysIsSufficient(t *testing.T) {
 	for given, want := range map[Reconnect]Reconnect{
 		{}:                      {Min: DefaultReconnectMin, Max: DefaultReconnectMax},
 		{Min: time.Minute}:      {Min: time.Minute, Max: time.Minute},
@@ -78,7 +78,7 @@ func TestOneEndOfThePausesIsEnough(t *testing.T) {
 	}
 }
 
-func TestPausesGrow(t *testing.T) {
+func TestRetryDelaysGrow(t *testing.T) {
 	b := backoff{least: 500 * time.Millisecond, most: 30 * time.Second}
 	for _, whole := range []time.Duration{500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000} {
 		whole *= time.Millisecond
@@ -92,7 +92,7 @@ func TestPausesGrow(t *testing.T) {
 	}
 }
 
-func TestWithoutALoggerOnlyTroubleIsLogged(t *testing.T) {
+func TestWithoutALoggerOnlyWarningsAreLogged(t *testing.T) {
 	var said strings.Builder
 	log := slog.New(troubleOnly{slog.NewTextHandler(&said, nil)}).With("a", 1).WithGroup("g")
 	log.Info("quiet")
@@ -102,7 +102,7 @@ func TestWithoutALoggerOnlyTroubleIsLogged(t *testing.T) {
 	}
 }
 
-func TestAWebSocketWithoutAPathHasThatOfBrokers(t *testing.T) {
+func TestWebSocketWithoutAPathUsesTheDefault(t *testing.T) {
 	for address, path := range map[string]string{
 		"ws://host": "/mqtt", "wss://host:8084": "/mqtt", "ws://host/": "/", "ws://host/a?b": "/a", "mqtt://host": "", "mqtt://host/": "/",
 	} {

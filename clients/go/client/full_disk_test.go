@@ -26,7 +26,7 @@ func (d *disk) Sync() error {
 }
 
 // A caller may publish again after an error: the message must not arrive twice.
-func TestWhatTheStoreDidNotTakeIsNotSentLater(t *testing.T) {
+func TestFailedRecordsAreNotSentLater(t *testing.T) {
 	ctx := testContext(t)
 	b := newBroker()
 	f := newFake(t, b.hooks())

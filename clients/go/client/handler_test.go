@@ -40,7 +40,7 @@ func echo(t *testing.T) *fake {
 
 // A handler waits for its own publishes, subscribes, unsubscribes another and blocks, with a queue of one message: nothing
 // blocks.
-func TestAHandlerMayDoAnything(t *testing.T) {
+func TestHandlerCanCallAnything(t *testing.T) {
 	for _, version := range versions {
 		for _, qos := range []packets.QoS{qos0, qos1, qos2} {
 			ctx := testContext(t)
@@ -76,7 +76,7 @@ func TestAHandlerMayDoAnything(t *testing.T) {
 }
 
 // A handler that blocks for ever blocks neither another, nor publishing, nor Close.
-func TestABlockedHandlerHoldsUpNobody(t *testing.T) {
+func TestBlockedHandlerDelaysNoOther(t *testing.T) {
 	ctx := testContext(t)
 	f := echo(t)
 	c := f.connect(client.Options{})
@@ -104,7 +104,7 @@ func TestABlockedHandlerHoldsUpNobody(t *testing.T) {
 }
 
 // A handler that waits for the server while its own inbox overflows gets its answer: the client stops waiting for room.
-func TestAFullInboxStopsNoAnswers(t *testing.T) {
+func TestFullInboxDoesNotBlockAcknowledgements(t *testing.T) {
 	ctx := testContext(t)
 	f := echo(t)
 	c := f.connect(client.Options{Limits: client.Limits{MaxInboxMessages: 4, MaxReadPause: testTime}})
@@ -130,7 +130,7 @@ func TestAFullInboxStopsNoAnswers(t *testing.T) {
 }
 
 // If no caller waits, a burst of QoS 0 waits for a slow handler instead of being dropped.
-func TestASlowHandlerSlowsTheServer(t *testing.T) {
+func TestSlowHandlerSlowsTheServer(t *testing.T) {
 	ctx := testContext(t)
 	f := echo(t)
 	c := f.connect(client.Options{Limits: client.Limits{MaxInboxMessages: 4, MaxReadPause: testTime}})
@@ -153,7 +153,7 @@ func TestASlowHandlerSlowsTheServer(t *testing.T) {
 	}
 }
 
-func TestAcknowledgementsGoOutInTheOrderOfMessages(t *testing.T) {
+func TestAcknowledgementsFollowMessageOrder(t *testing.T) {
 	for _, qos := range []packets.QoS{qos1, qos2} {
 		ctx := testContext(t)
 		acknowledged := make(chan packets.PacketID, 10)
@@ -198,7 +198,7 @@ func TestAcknowledgementsGoOutInTheOrderOfMessages(t *testing.T) {
 	}
 }
 
-func TestAServerThatIgnoresReceiveMaximumIsLeft(t *testing.T) {
+func TestExceededReceiveMaximumClosesTheConnection(t *testing.T) {
 	ctx := testContext(t)
 	reasons := make(chan packets.ReasonCode, 1)
 	f := newFake(t, server.Hooks{
@@ -227,7 +227,7 @@ func TestAServerThatIgnoresReceiveMaximumIsLeft(t *testing.T) {
 	}
 }
 
-func TestRejectTellsTheServer(t *testing.T) {
+func TestRejectNotifiesTheServer(t *testing.T) {
 	ctx := testContext(t)
 	reasons := make(chan packets.ReasonCode, 1)
 	f := newFake(t, server.Hooks{
@@ -253,7 +253,7 @@ func TestRejectTellsTheServer(t *testing.T) {
 	}
 }
 
-func TestALoopAcknowledgesWhatItHasDone(t *testing.T) {
+func TestLoopAcknowledgesHandledMessages(t *testing.T) {
 	ctx := testContext(t)
 	b := newBroker()
 	f := newFake(t, b.hooks())

@@ -168,7 +168,7 @@ func (w *witness) seen() []int {
 
 // A process with a store is killed repeatedly, and so is the broker. Nothing is lost that was acknowledged or in the store, and QoS 2
 // messages arrive once.
-func TestKillsOfTheProcessAndOfTheBrokerLoseNothing(t *testing.T) {
+func TestKillsOfProcessAndBrokerLoseNothing(t *testing.T) {
 	brokerBinary(t)
 	const kills = 6
 	for _, version := range versions {

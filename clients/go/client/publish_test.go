@@ -43,7 +43,7 @@ func TestMoreMessagesThanIdentifiersAreQueued(t *testing.T) {
 	}
 }
 
-func TestAFullQueueWaitsOrRejects(t *testing.T) {
+func TestFullQueueWaitsOrRejects(t *testing.T) {
 	ctx := testContext(t)
 	message := client.Publication{Topic: "a", Payload: make([]byte, 100), QoS: qos1}
 	for name, limits := range map[string]client.Options{
@@ -114,7 +114,7 @@ func TestQoS0WithoutAConnection(t *testing.T) {
 	eventually(t, "it arrives", func() bool { published, _ := b.state(); return len(published) == 1 })
 }
 
-func TestAFullOutputHoldsQoS0Back(t *testing.T) {
+func TestFullOutputDelaysQoS0(t *testing.T) {
 	ctx := testContext(t)
 	gate := make(chan struct{})
 	var arrived atomic.Int64
@@ -142,7 +142,7 @@ func TestAFullOutputHoldsQoS0Back(t *testing.T) {
 	eventually(t, "all arrive", func() bool { return arrived.Load() == int64(sent) })
 }
 
-func TestServerLimitsAreKept(t *testing.T) {
+func TestServerLimitsAreRespected(t *testing.T) {
 	ctx := testContext(t)
 	f := newFake(t, server.Hooks{Connect: func(*server.Conn, *packets.Connect) (*packets.ConnAck, error) {
 		ack, err := packets.NewConnAck(packets.ReasonSuccess)
@@ -179,7 +179,7 @@ func TestServerLimitsAreKept(t *testing.T) {
 	must(t, c.Publish(ctx, client.Publication{Topic: "a", QoS: qos1}))
 }
 
-func TestTheServersReceiveMaximumIsKept(t *testing.T) {
+func TestServerReceiveMaximumIsRespected(t *testing.T) {
 	for _, qos := range []packets.QoS{qos1, qos2} {
 		ctx := testContext(t)
 		var open, most atomic.Int64
@@ -281,7 +281,7 @@ func TestTopicAliasesSaveBytes(t *testing.T) {
 	send(third, "11", qos0, arrival{third, 1, "11", ""})
 }
 
-func TestExpiryCountsTheTimeInTheQueue(t *testing.T) {
+func TestExpiryIncludesTheTimeInTheQueue(t *testing.T) {
 	ctx := testContext(t)
 	b := newBroker()
 	f := newFake(t, b.hooks())
@@ -301,7 +301,7 @@ func TestExpiryCountsTheTimeInTheQueue(t *testing.T) {
 }
 
 // Without an error, a deadline in the past would make a message that never expires.
-func TestAnExpiryThatIsOverSendsNothing(t *testing.T) {
+func TestExpiredMessagesAreNotSent(t *testing.T) {
 	ctx := testContext(t)
 	c := echo(t).connect(client.Options{})
 	sub, err := c.Subscribe(ctx, "a", client.SubscribeOptions{QoS: qos2})
@@ -339,7 +339,7 @@ func TestRefusedMessagesFailWithTheReason(t *testing.T) {
 	}
 }
 
-func TestAContextEndsWaitingNotDelivery(t *testing.T) {
+func TestContextCancelsWaitingNotDelivery(t *testing.T) {
 	gate, arrived := make(chan struct{}), make(chan struct{}, 1)
 	f := newFake(t, server.Hooks{Publish: func(c *server.Conn, p *packets.Publish) error {
 		arrived <- struct{}{}
@@ -359,7 +359,7 @@ func TestAContextEndsWaitingNotDelivery(t *testing.T) {
 	must(t, outcome(testContext(t), sent))
 }
 
-func TestWhatIsNotWellFormedIsRefused(t *testing.T) {
+func TestMalformedPublicationsAreRefused(t *testing.T) {
 	ctx := testContext(t)
 	c := echo(t).connect(client.Options{})
 	for _, m := range []client.Publication{

@@ -57,7 +57,7 @@ func TestRequestsAreAnswered(t *testing.T) {
 	}
 }
 
-func TestAResponderThatFailsSaysSo(t *testing.T) {
+func TestFailedResponderReportsAnError(t *testing.T) {
 	ctx := testContext(t)
 	c := echo(t).connect(client.Options{})
 	_, err := c.Respond(ctx, "upper", client.SubscribeOptions{}, upper)
@@ -84,7 +84,7 @@ func TestAResponderThatFailsSaysSo(t *testing.T) {
 }
 
 // A response that the client cannot publish becomes a failure: the requester does not wait for its timeout.
-func TestAResponseThatCannotBePublishedIsAFailure(t *testing.T) {
+func TestUnpublishableResponseIsAFailure(t *testing.T) {
 	ctx := testContext(t)
 	c := echo(t).connect(client.Options{})
 	_, err := c.Respond(ctx, "bad", client.SubscribeOptions{}, func(context.Context, *client.Message) (client.Publication, error) {
@@ -98,7 +98,7 @@ func TestAResponseThatCannotBePublishedIsAFailure(t *testing.T) {
 }
 
 // After a reconnection a server may refuse the subscription to responses, and allow it again later: requests recover.
-func TestRequestsSurviveThatResponsesWereRefused(t *testing.T) {
+func TestRequestsWorkAfterRefusedResponseSubscription(t *testing.T) {
 	ctx := testContext(t)
 	var isRefused atomic.Bool
 	asked := make(chan struct{}, 10)
@@ -151,7 +151,7 @@ func TestRequestsSurviveThatResponsesWereRefused(t *testing.T) {
 	}
 }
 
-func TestARequestWithoutAResponderFailsAtOnce(t *testing.T) {
+func TestRequestWithoutAResponderFailsAtOnce(t *testing.T) {
 	ctx := testContext(t)
 	f := newFake(t, server.Hooks{Publish: func(c *server.Conn, p *packets.Publish) error {
 		switch p.QoS() {
@@ -173,7 +173,7 @@ func TestARequestWithoutAResponderFailsAtOnce(t *testing.T) {
 	}
 }
 
-func TestARequestEndsInTime(t *testing.T) {
+func TestRequestTimesOut(t *testing.T) {
 	release := make(chan struct{})
 	c := echo(t).connect(client.Options{Timeouts: client.Timeouts{Request: 20 * time.Millisecond}})
 	_, err := c.Respond(testContext(t), "slow", client.SubscribeOptions{}, func(context.Context, *client.Message) (client.Publication, error) {
@@ -207,7 +207,7 @@ func TestARequestEndsInTime(t *testing.T) {
 	eventually(t, "the late ones are counted", func() bool { return c.Stats().LateResponses == sent })
 }
 
-func TestARequestWithoutAResponseTopicRuns(t *testing.T) {
+func TestRequestWithoutAResponseTopicIsHandled(t *testing.T) {
 	ctx := testContext(t)
 	c := echo(t).connect(client.Options{})
 	ran := make(chan string, 1)

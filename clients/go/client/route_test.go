@@ -50,7 +50,7 @@ func (s *sends) send(topic, payload string, ids ...uint32) {
 	must(s.t, s.server.Connections()[0].Send(p))
 }
 
-func TestAMessageGoesToTheSubscriptionsItIsFor(t *testing.T) {
+func TestMessageReachesMatchingSubscriptions(t *testing.T) {
 	ctx := testContext(t)
 	s := newSends(t)
 	unrouted := make(chan string, 10)
@@ -111,7 +111,7 @@ func TestAMessageGoesToTheSubscriptionsItIsFor(t *testing.T) {
 	wantError(t, err, client.ErrUnsubscribed)
 }
 
-func TestTheServersTopicAliasesAreUnderstood(t *testing.T) {
+func TestServerTopicAliasesAreResolved(t *testing.T) {
 	ctx := testContext(t)
 	s := newSends(t)
 	c := s.connect(client.Options{Limits: client.Limits{TopicAliasMaximum: 2}})
@@ -141,7 +141,7 @@ func TestTheServersTopicAliasesAreUnderstood(t *testing.T) {
 
 // Whatever is lost, connections and sessions of the server, every QoS 1 message arrives, and every QoS 2 token either means
 // delivery, or reports the lost session.
-func TestLostSessionsLoseNothingSilently(t *testing.T) {
+func TestLostSessionsReportLostMessages(t *testing.T) {
 	for seed := range int64(20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()

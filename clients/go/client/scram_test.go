@@ -42,7 +42,7 @@ func scramUser(t *testing.T, begin func(string, string) (*scram.User, error), na
 	return user
 }
 
-func TestTheBrokerLetsInWhoHasThePassword(t *testing.T) {
+func TestOnlyTheCorrectPasswordAuthenticates(t *testing.T) {
 	address := scramBroker(t)
 	for _, begin := range []func(string, string) (*scram.User, error){scram.SHA256, scram.SHA512} {
 		for _, name := range []string{"ann", "a=b,c"} {
@@ -60,7 +60,7 @@ func TestTheBrokerLetsInWhoHasThePassword(t *testing.T) {
 }
 
 // [MQTT-4.12.1-1]
-func TestAClientOfTheBrokerAuthenticatesAgainWhileMessagesFlow(t *testing.T) {
+func TestClientReauthenticatesWhileMessagesFlow(t *testing.T) {
 	ctx := testContext(t)
 	c, err := client.Connect(ctx, scramBroker(t), client.Options{Authenticator: scramUser(t, scram.SHA256, "ann", "pencil")})
 	must(t, err)
@@ -87,7 +87,7 @@ func TestAClientOfTheBrokerAuthenticatesAgainWhileMessagesFlow(t *testing.T) {
 	}
 }
 
-func TestAClientOfTheBrokerComesBackAndProvesItAgain(t *testing.T) {
+func TestReconnectedClientAuthenticatesAgain(t *testing.T) {
 	ctx := testContext(t)
 	var conns lastConn
 	address := scramBroker(t)
@@ -110,7 +110,7 @@ func TestAClientOfTheBrokerComesBackAndProvesItAgain(t *testing.T) {
 }
 
 // An impostor accepts every client. It knows neither the password nor its keys.
-func TestAServerThatDoesNotKnowThePasswordIsRefused(t *testing.T) {
+func TestServerWithoutThePasswordIsRefused(t *testing.T) {
 	for name, impostor := range map[string]struct {
 		challenge func(nonce string) string
 		code      scram.Code

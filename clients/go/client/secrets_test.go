@@ -14,7 +14,7 @@ import (
 	"github.com/tautwire/tautwire/clients/go/packets"
 )
 
-func TestWhatIsShownOfAPublicationHasNoPayload(t *testing.T) {
+func TestFormattedPublicationHasNoPayload(t *testing.T) {
 	m := client.Publication{Topic: "t-7", Payload: []byte("hunter2"), CorrelationData: []byte("hunter2")}
 	for _, value := range []any{m, &m, []client.Publication{m}} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
@@ -26,7 +26,7 @@ func TestWhatIsShownOfAPublicationHasNoPayload(t *testing.T) {
 	}
 }
 
-func TestWhatIsShownOfAClientAndItsOptionsHasNoSecrets(t *testing.T) {
+func TestFormattedClientAndOptionsHaveNoSecrets(t *testing.T) {
 	will, err := packets.NewWill("t", []byte("hunter2"))
 	must(t, err)
 	options := client.Options{

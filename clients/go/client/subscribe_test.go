@@ -49,7 +49,7 @@ func asks(t *testing.T, refuse func(asked) bool) (*fake, <-chan asked) {
 	}), all
 }
 
-func TestTwoSubscriptionsToOneFilterAreOneToTheServer(t *testing.T) {
+func TestTwoSubscriptionsToOneFilterShareIt(t *testing.T) {
 	ctx := testContext(t)
 	f, all := asks(t, nil)
 	c := f.connect(client.Options{})
@@ -83,7 +83,7 @@ func TestTwoSubscriptionsToOneFilterAreOneToTheServer(t *testing.T) {
 	next(asked{"a", packets.SubscriptionOptions{}, true})
 }
 
-func TestBeforeV5AnEndOfOneAsksForNothing(t *testing.T) {
+func TestBeforeV5EndingOneOfTwoSubscriptionsSendsNothing(t *testing.T) {
 	ctx := testContext(t)
 	f, all := asks(t, nil)
 	c := f.connect(client.Options{Version: packets.V311})
@@ -103,7 +103,7 @@ func TestBeforeV5AnEndOfOneAsksForNothing(t *testing.T) {
 }
 
 // The server keeps the granted options when it refuses others.
-func TestARefusedSecondSubscriptionLeavesTheFirst(t *testing.T) {
+func TestRefusedSecondSubscriptionKeepsTheFirst(t *testing.T) {
 	ctx := testContext(t)
 	f, all := asks(t, func(each asked) bool { return each.options.QoS == qos2 })
 	c := f.connect(client.Options{})
@@ -130,7 +130,7 @@ func TestARefusedSecondSubscriptionLeavesTheFirst(t *testing.T) {
 }
 
 // No caller waits for a subscription of the options, so its state can be queried.
-func TestARefusedSubscriptionOfTheOptionsSaysSo(t *testing.T) {
+func TestRefusedSubscriptionOptionsAreReported(t *testing.T) {
 	handler := func(context.Context, *client.Message) {}
 	for _, version := range versions {
 		f, all := asks(t, func(each asked) bool { return each.filter == "secret" })

@@ -103,7 +103,7 @@ func wantConnected(t *testing.T, address string, config *tls.Config) {
 	must(t, c.Close(ctx))
 }
 
-func TestTLSSaysWhatIsWrongWithTheServersCertificate(t *testing.T) {
+func TestTLSReportsServerCertificateErrors(t *testing.T) {
 	ours, strange := newAuthority(t), newAuthority(t)
 	mqtts, wss := runTLS(ours)
 	for _, address := range []string{mqtts, wss, strings.Replace(mqtts, "localhost", "127.0.0.1", 1)} {
@@ -139,7 +139,7 @@ func TestTLSSaysWhatIsWrongWithTheServersCertificate(t *testing.T) {
 	wantConnected(t, mqtts, checks)
 }
 
-func TestTLSTellsASelfSignedCertificate(t *testing.T) {
+func TestTLSReportsASelfSignedCertificate(t *testing.T) {
 	ours := newAuthority(t)
 	pool, own := certificate(t)
 	key, err := x509.MarshalPKCS8PrivateKey(own.PrivateKey)
@@ -156,7 +156,7 @@ func TestTLSTellsASelfSignedCertificate(t *testing.T) {
 	wantConnected(t, byAddress, &tls.Config{RootCAs: pool})
 }
 
-func TestTLSSaysWhatIsWrongWithTheClientsCertificate(t *testing.T) {
+func TestTLSReportsClientCertificateErrors(t *testing.T) {
 	ours, strange := newAuthority(t, "--client", "good", "--client", "revoked-one"), newAuthority(t, "--client", "stranger")
 	ours.cert("--client", "late", "--days", "-1")
 	ours.cert("--revoke", ours.file("revoked-one.pem"))
@@ -183,7 +183,7 @@ func TestTLSSaysWhatIsWrongWithTheClientsCertificate(t *testing.T) {
 	}
 }
 
-func TestTLSKnowsWhatIsNone(t *testing.T) {
+func TestTLSDetectsAServerWithoutTLS(t *testing.T) {
 	for answer, code := range map[string]client.Code{"HTTP/1.1 400 Bad Request\r\n\r\n": client.ErrTLSNotSupported, "": client.ErrTLSClosed} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		must(t, err)

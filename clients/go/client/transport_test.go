@@ -99,7 +99,7 @@ func TestTransports(t *testing.T) {
 	}
 }
 
-func TestACertificateOfNobodyIsNotTrusted(t *testing.T) {
+func TestUnknownAuthorityIsNotTrusted(t *testing.T) {
 	_, own := certificate(t)
 	address := "mqtts://" + listen(t, server.Options{TLS: &tls.Config{Certificates: []tls.Certificate{own}}})
 	err := firstFailure(t, address, client.Options{})
@@ -109,14 +109,14 @@ func TestACertificateOfNobodyIsNotTrusted(t *testing.T) {
 	}
 }
 
-func TestAServerWithoutWebSocketIsNotOne(t *testing.T) {
+func TestServerWithoutWebSocketIsRefused(t *testing.T) {
 	address := "ws://" + listen(t, server.Options{WebSocket: true, WebSocketPath: "/mqtt"}) + "/other"
 	if err := firstFailure(t, address, client.Options{}); !errors.Is(err, client.ErrWebSocketRefused) || !errors.Is(err, websocket.ErrHandshake) {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestADialWithoutAnythingIsRefused(t *testing.T) {
+func TestDialWithoutAConnectionIsRefused(t *testing.T) {
 	nothing := func(context.Context) (net.Conn, error) { return nil, nil }
 	_, err := client.Connect(testContext(t), "mqtt://server", client.Options{Dial: nothing})
 	wantError(t, err, client.ErrInvalidOptions)

@@ -10,7 +10,7 @@ import (
 )
 
 // Messages that were in flight when a subscription ended may be thousands: one log line is enough.
-func TestManyMessagesThatNobodyAskedForAreOneLine(t *testing.T) {
+func TestManyUnroutedMessagesAreOneLogLine(t *testing.T) {
 	ctx := testContext(t)
 	var log safeBuffer
 	f := echo(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/tautwire/tautwire/clients/go/packets"
 )
 
-func TestConstructorsMakeWhatTheySayAndRefuseWhatIsWrong(t *testing.T) {
+func TestConstructorsBuildPacketsAndRefuseInvalidValues(t *testing.T) {
 	identifiers := map[string]func(packets.PacketID) (packets.Packet, error){
 		"PubAck":      func(id packets.PacketID) (packets.Packet, error) { return packets.NewPubAck(id) },
 		"PubRec":      func(id packets.PacketID) (packets.Packet, error) { return packets.NewPubRec(id) },
@@ -52,7 +52,7 @@ func TestConstructorsMakeWhatTheySayAndRefuseWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestListsKnowTheirLength(t *testing.T) {
+func TestListsHaveTheirLength(t *testing.T) {
 	subscribe, unsubscribe := &packets.Subscribe{}, &packets.Unsubscribe{}
 	subAck, unsubAck := &packets.SubAck{}, &packets.UnsubAck{}
 	for _, filter := range []string{"a", "a/long/filter", "#"} {
@@ -87,7 +87,7 @@ func TestListsKnowTheirLength(t *testing.T) {
 	}
 }
 
-func TestAPacketThatIsResetIsTheZeroValue(t *testing.T) {
+func TestResetPacketIsTheZeroValue(t *testing.T) {
 	p := publish(t)
 	if p.TopicView() != "a/b" {
 		t.Error(p.TopicView())
@@ -97,7 +97,7 @@ func TestAPacketThatIsResetIsTheZeroValue(t *testing.T) {
 	}
 }
 
-func TestReasonCodesStandWhereTheStandardLetsThem(t *testing.T) {
+func TestReasonCodesAreValidOnlyInTheirPackets(t *testing.T) {
 	defined := 0
 	for code := range 256 {
 		reason := packets.ReasonCode(code)

@@ -9,7 +9,7 @@ import (
 	"github.com/tautwire/tautwire/clients/go/packets"
 )
 
-func TestDescriptionsNeverShowSecretsAndOneLineNeverThePayload(t *testing.T) {
+func TestDescriptionsHaveNoSecretsAndSummariesNoPayload(t *testing.T) {
 	connect := &packets.Connect{}
 	will, err := packets.NewWill("will", []byte("WILLPAYLOAD"))
 	if err != nil {
@@ -70,7 +70,7 @@ func TestEveryVectorHasADescription(t *testing.T) {
 	}
 }
 
-func TestErrorsSayWhatWhereAndWhatToDo(t *testing.T) {
+func TestErrorsContainCauseLocationAndAdvice(t *testing.T) {
 	// PUBLISH to a wildcard.
 	_, _, err := packets.Decode(packets.NewRaw(0x30).Text("a/#").Byte(0).Build(), packets.Options{})
 	err = fmt.Errorf("connection 7: %w", err)
@@ -93,7 +93,7 @@ func TestErrorsSayWhatWhereAndWhatToDo(t *testing.T) {
 	}
 }
 
-func TestCausesHaveCodesOfTheirOwnAndTextsThatSayWhatToDo(t *testing.T) {
+func TestCausesHaveUniqueCodesAndAdvice(t *testing.T) {
 	codes := map[string]packets.Cause{}
 	for cause := packets.CauseIncomplete; cause.Code() != "none"; cause++ {
 		if other, taken := codes[cause.Code()]; taken {
@@ -112,7 +112,7 @@ func TestCausesHaveCodesOfTheirOwnAndTextsThatSayWhatToDo(t *testing.T) {
 	}
 }
 
-func TestNamesAreThoseOfTheStandard(t *testing.T) {
+func TestNamesMatchTheStandard(t *testing.T) {
 	for got, want := range map[string]string{
 		fmt.Sprint(packets.ReasonNotAuthorized):    "Not authorized (0x87)",
 		fmt.Sprint(packets.ReasonCode(3)):          "undefined (0x03)",

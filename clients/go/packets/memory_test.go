@@ -22,7 +22,7 @@ func encoded(t testing.TB, p packets.Packet) []byte {
 	return b
 }
 
-func TestOwnedPacketsAndClonesOutliveTheirInput(t *testing.T) {
+func TestOwnedPacketsAndClonesDoNotAliasTheirInput(t *testing.T) {
 	var decoder packets.Decoder
 	for _, v := range packetVectors(t) {
 		if v.Result != "valid" {
@@ -51,7 +51,7 @@ func TestOwnedPacketsAndClonesOutliveTheirInput(t *testing.T) {
 	}
 }
 
-func TestWhatIsChangedOnAPacketOfADecoderDoesNotTouchItsInput(t *testing.T) {
+func TestChangesToADecodedPacketDoNotAffectTheInput(t *testing.T) {
 	p := publish(t)
 	if err := errors.Join(p.SetContentType("text"), p.AddUserProperty("a", "b")); err != nil {
 		t.Fatal(err)
@@ -146,7 +146,7 @@ func TestWritingAndDecodingViewsAllocateNothing(t *testing.T) {
 	}
 }
 
-func TestWritingToWritersThatLendNoMemoryAllocatesNothing(t *testing.T) {
+func TestEncodingToPlainWritersAllocatesNothing(t *testing.T) {
 	p := publish(t)
 	w := &countingWriter{got: make([]byte, 0, 100)}
 	// Many runs, because the race detector empties pools at random.
@@ -155,7 +155,7 @@ func TestWritingToWritersThatLendNoMemoryAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestAnOwnedPublishTakesAtMostTwoAllocations(t *testing.T) {
+func TestOwnedPublishAllocatesAtMostTwice(t *testing.T) {
 	for _, payload := range []int{0, 10, 64, 100, 1000, 4000} {
 		p := publish(t)
 		p.SetPayload(make([]byte, payload))
@@ -185,7 +185,7 @@ func (r *repeated) Read(into []byte) (n int, err error) {
 	return n, nil
 }
 
-func TestNoMemoryIsTakenForBytesThatAreOnlyAnnounced(t *testing.T) {
+func TestAnnouncedLengthsAllocateNothing(t *testing.T) {
 	var inputs [][]byte
 	for _, sent := range []int{10, 10_000} {
 		for _, first := range []byte{0x30, 0x10} {
@@ -236,7 +236,7 @@ func TestLargePacketsAreReadWhole(t *testing.T) {
 	}
 }
 
-func TestAReaderGoesOnAfterADeadlineAndNotAfterAPacketThatIsRefused(t *testing.T) {
+func TestReaderContinuesAfterADeadlineButNotAfterAnError(t *testing.T) {
 	input := encoded(t, publish(t))
 	source := &script{steps: []step{{input[:3], nil}, {nil, os.ErrDeadlineExceeded}, {input[3:], nil}, {[]byte{0xF0, 0}, nil}}}
 	reader := packets.NewReader(source, packets.Options{Version: packets.V311, MaxPacketSize: 100})
@@ -256,7 +256,7 @@ func TestAReaderGoesOnAfterADeadlineAndNotAfterAPacketThatIsRefused(t *testing.T
 	}
 }
 
-func TestASourceThatGivesNothingIsGivenUp(t *testing.T) {
+func TestSourceWithoutDataIsAbandoned(t *testing.T) {
 	reader := packets.NewReader(&script{}, packets.Options{})
 	if _, err := reader.Next(); err != io.ErrNoProgress {
 		t.Error(err)
@@ -280,7 +280,7 @@ func (s *script) Read(into []byte) (int, error) {
 	return copy(into, next.b), next.err
 }
 
-func TestWritersOfAllKindsGetThePacketInOneWrite(t *testing.T) {
+func TestAllWritersReceiveThePacketInOneWrite(t *testing.T) {
 	p := publish(t)
 	for _, q := range []packets.Packet{p, &packets.PingReq{}} {
 		want := encoded(t, q)

@@ -9,7 +9,7 @@ import (
 	"github.com/tautwire/tautwire/clients/go/packets"
 )
 
-func TestAPropertyThatIsSetAgainIsReplacedAndOthersKeepTheirOrder(t *testing.T) {
+func TestSettingAPropertyAgainReplacesItInPlace(t *testing.T) {
 	p := publish(t)
 	must := func(err error) {
 		t.Helper()
@@ -37,7 +37,7 @@ func TestAPropertyThatIsSetAgainIsReplacedAndOthersKeepTheirOrder(t *testing.T) 
 	}
 }
 
-func TestAbsentPropertiesHaveTheValueOfTheStandard(t *testing.T) {
+func TestAbsentPropertiesHaveTheDefaultOfTheStandard(t *testing.T) {
 	connect, ack, will := &packets.Connect{}, &packets.ConnAck{}, &packets.Will{}
 	if connect.ReceiveMaximum() != 65_535 || connect.TopicAliasMaximum() != 0 || connect.SessionExpiryInterval() != 0 ||
 		!connect.RequestProblemInformation() || connect.RequestResponseInformation() {
@@ -58,7 +58,7 @@ func TestAbsentPropertiesHaveTheValueOfTheStandard(t *testing.T) {
 	}
 }
 
-func TestWhatIsSetIsThere(t *testing.T) {
+func TestSetPropertiesArePresent(t *testing.T) {
 	ack := &packets.ConnAck{}
 	ack.SetSessionExpiryInterval(packets.SessionNeverExpires)
 	ack.SetServerKeepAlive(17)
@@ -89,7 +89,7 @@ func TestWhatIsSetIsThere(t *testing.T) {
 	}
 }
 
-func TestPropertiesGoFromPacketToPacketAsFarAsTheyMayStandThere(t *testing.T) {
+func TestPropertiesAreCopiedToPacketsThatAllowThem(t *testing.T) {
 	from, will, to := publish(t), &packets.Will{}, publish(t)
 	if err := errors.Join(from.AddUserProperty("a", "1"), from.SetContentType("x"), to.SetResponseTopic("r")); err != nil {
 		t.Fatal(err)
@@ -112,7 +112,7 @@ func TestPropertiesGoFromPacketToPacketAsFarAsTheyMayStandThere(t *testing.T) {
 	}
 }
 
-func TestSubscriptionIdentifiersOfAMessageKeepTheirOrder(t *testing.T) {
+func TestSubscriptionIdentifiersKeepTheirOrder(t *testing.T) {
 	p := publish(t)
 	want := []uint32{7, packets.MaxRemainingLength, 1, 7}
 	for _, id := range want {
@@ -131,7 +131,7 @@ func TestSubscriptionIdentifiersOfAMessageKeepTheirOrder(t *testing.T) {
 	}
 }
 
-func TestEveryPropertyHasANameAndATypeAndOthersHaveNone(t *testing.T) {
+func TestEveryPropertyHasANameAndAType(t *testing.T) {
 	if len(propertyIDs) != 27 {
 		t.Errorf("%d properties", len(propertyIDs))
 	}
@@ -140,7 +140,7 @@ func TestEveryPropertyHasANameAndATypeAndOthersHaveNone(t *testing.T) {
 	}
 }
 
-func TestBinaryDataIsShownByItsSizeAlone(t *testing.T) {
+func TestBinaryDataIsPrintedAsItsSize(t *testing.T) {
 	property := packets.Property{ID: packets.AuthenticationData, Data: []byte("secret")}
 	if got := property.String(); got != "authentication_data=<6 bytes>" {
 		t.Error(got)

@@ -36,7 +36,7 @@ var methodNames = map[packets.PropertyID]string{
 	packets.SharedSubscriptionAvailable:     "SharedSubscriptionAvailable",
 }
 
-func TestEveryPropertyHasMethodsOnThePacketsItMayStandInAndOnNoOther(t *testing.T) {
+func TestPropertyMethodsExistExactlyOnPacketsThatAllowThem(t *testing.T) {
 	for name := range carriers() {
 		for id, method := range methodNames {
 			p := carriers()[name]

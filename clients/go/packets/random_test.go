@@ -164,7 +164,7 @@ func (g generator) bare() packets.Packet {
 	}
 }
 
-func TestRandomPacketsRoundTripInAllWays(t *testing.T) {
+func TestRandomPacketsRoundTripInEveryWay(t *testing.T) {
 	g := generator{rand.New(rand.NewPCG(1, 2))}
 	var decoder packets.Decoder
 	seen := map[packets.Type]int{}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestAReaderGivesTheMemoryOfALargePacketBack(t *testing.T) {
+func TestReaderFreesTheMemoryOfALargePacket(t *testing.T) {
 	p, err := NewPublish("a", make([]byte, 1<<20))
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +28,7 @@ func TestAReaderGivesTheMemoryOfALargePacketBack(t *testing.T) {
 	}
 }
 
-func TestAReaderReadsAsMuchAsThereIs(t *testing.T) {
+func TestReaderReadsAllAvailableBytes(t *testing.T) {
 	p, err := NewPublish("a", make([]byte, 44))
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestScansAgreeWithAPlainSearchAtEveryPlaceAndLength(t *testing.T) {
+func TestScansAgreeWithAPlainSearch(t *testing.T) {
 	for length := range 40 {
 		for at := range length {
 			for c := range 256 {
@@ -23,7 +23,7 @@ func TestScansAgreeWithAPlainSearchAtEveryPlaceAndLength(t *testing.T) {
 	}
 }
 
-func TestScansFindAByteBesideItsLookAlikes(t *testing.T) {
+func TestScansFindAByteNextToSimilarOnes(t *testing.T) {
 	for _, text := range []string{"\x22\x24,*\x22\x24,*", "\x01\x01\x01\x01\x01\x01\x01\x01\x01", "\x7f\x7e\x7f"} {
 		if !isPlainTopic([]byte(text)) {
 			t.Errorf("%q is plain", text)

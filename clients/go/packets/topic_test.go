@@ -39,7 +39,7 @@ func topicVectors(t *testing.T, name string) (all []topicVector) {
 	return all
 }
 
-func TestTopicNamesAreJudgedAsTheVectorsSay(t *testing.T) {
+func TestTopicNamesAreValidatedLikeTheVectors(t *testing.T) {
 	for _, v := range topicVectors(t, "names.json") {
 		name := *text(v.Topic, v.TopicParts)
 		err := packets.CheckTopicName(name)
@@ -55,7 +55,7 @@ func TestTopicNamesAreJudgedAsTheVectorsSay(t *testing.T) {
 	}
 }
 
-func TestTopicFiltersAreJudgedAsTheVectorsSay(t *testing.T) {
+func TestTopicFiltersAreValidatedLikeTheVectors(t *testing.T) {
 	for _, v := range topicVectors(t, "filters.json") {
 		filter := *text(v.Filter, v.FilterParts)
 		err := packets.CheckTopicFilter(filter)
@@ -83,7 +83,7 @@ func TestTopicFiltersAreJudgedAsTheVectorsSay(t *testing.T) {
 	}
 }
 
-func TestTopicsMatchAsTheVectorsSay(t *testing.T) {
+func TestTopicsMatchLikeTheVectors(t *testing.T) {
 	for _, v := range topicVectors(t, "matching.json") {
 		filter, topic := *text(v.Filter, v.FilterParts), *text(v.Topic, v.TopicParts)
 		if packets.MatchTopic(filter, topic) != v.Matches {
@@ -95,7 +95,7 @@ func TestTopicsMatchAsTheVectorsSay(t *testing.T) {
 	}
 }
 
-func TestTopicFaultsAreNamedWithTheirPlace(t *testing.T) {
+func TestTopicErrorsHaveAPosition(t *testing.T) {
 	long := strings.Repeat("a", 65_536)
 	for _, c := range []struct {
 		check func(string) error

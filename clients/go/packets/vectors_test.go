@@ -82,7 +82,7 @@ func verdict(err error) (result string, reason uint8) {
 	return problem.Fault().String(), uint8(problem.Reason())
 }
 
-func TestEveryVectorGetsItsVerdict(t *testing.T) {
+func TestEveryVectorHasItsResult(t *testing.T) {
 	var decoder packets.Decoder
 	for _, v := range packetVectors(t) {
 		whole := v.bytes()
@@ -215,7 +215,7 @@ func readers(input []byte, o packets.Options) map[string]func() (packets.Packet,
 // onlyReader hides all methods but Read.
 type onlyReader struct{ io.Reader }
 
-func TestEveryVectorIsReadFromStreamsInAnyPieces(t *testing.T) {
+func TestEveryVectorIsReadFromSplitStreams(t *testing.T) {
 	for _, v := range packetVectors(t) {
 		if v.Result == "incomplete" {
 			continue
@@ -242,7 +242,7 @@ func TestEveryVectorIsReadFromStreamsInAnyPieces(t *testing.T) {
 	}
 }
 
-func TestAStreamThatEndsInsideAPacketSaysSo(t *testing.T) {
+func TestEndWithinAPacketIsReported(t *testing.T) {
 	for _, v := range packetVectors(t) {
 		if v.Result != "incomplete" || v.bytes() == nil || len(v.bytes()) == 0 {
 			continue
@@ -255,7 +255,7 @@ func TestAStreamThatEndsInsideAPacketSaysSo(t *testing.T) {
 	}
 }
 
-func TestTooLargePacketsAreRefusedAsSoonAsTheirLengthIsKnown(t *testing.T) {
+func TestTooLargePacketsAreRefusedAfterTheirLength(t *testing.T) {
 	for _, v := range packetVectors(t) {
 		if v.Result != "too_large" {
 			continue

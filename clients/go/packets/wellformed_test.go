@@ -26,7 +26,7 @@ func publish(t *testing.T) *packets.Publish {
 	return p
 }
 
-func TestSettersRefuseWhatIsWrongAndChangeNothing(t *testing.T) {
+func TestSettersRefuseInvalidValuesAndChangeNothing(t *testing.T) {
 	long, longBytes := strings.Repeat("a", 65_536), make([]byte, 65_536)
 	connect := &packets.Connect{}
 	will, err := packets.NewWill("will", []byte("gone"))
@@ -118,7 +118,7 @@ func TestSettersRefuseWhatIsWrongAndChangeNothing(t *testing.T) {
 	}
 }
 
-func TestWellFormedSaysWhatIsMissingAndWhatDoesNotGoTogether(t *testing.T) {
+func TestWellFormedReportsMissingAndConflictingFields(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		p         packets.Packet
@@ -211,7 +211,7 @@ func with[P any](p P, change func(P) error) P {
 	return p
 }
 
-func TestSettersKeepWhatGoesTogether(t *testing.T) {
+func TestSettersKeepFieldsConsistent(t *testing.T) {
 	p := publish(t)
 	if err := errors.Join(p.SetQoS(packets.ExactlyOnce), p.SetPacketID(9), p.SetDup(true), p.SetQoS(packets.AtMostOnce)); err != nil {
 		t.Fatal(err)
@@ -232,7 +232,7 @@ func TestSettersKeepWhatGoesTogether(t *testing.T) {
 	}
 }
 
-func TestRawBuildsWhatNoPacketSays(t *testing.T) {
+func TestRawBuildsInvalidPackets(t *testing.T) {
 	for _, c := range []struct {
 		raw   *packets.Raw
 		bytes string
@@ -262,7 +262,7 @@ func TestRawBuildsWhatNoPacketSays(t *testing.T) {
 	}
 }
 
-func TestAWillTopicIsRefusedAtItsFirstFault(t *testing.T) {
+func TestWillTopicIsRefusedAtItsFirstError(t *testing.T) {
 	for topic, want := range map[string]struct {
 		cause packets.Cause
 		at    int

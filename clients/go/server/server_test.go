@@ -14,7 +14,7 @@ import (
 
 const testTime = 20 * time.Second
 
-func TestTheFirstPacketIsCONNECTAndTheOnlyOne(t *testing.T) {
+func TestConnectIsTheFirstPacketAndUnique(t *testing.T) {
 	ping := &packets.PingReq{}
 	for _, version := range []packets.Version{packets.V311, packets.V5} {
 		peer := open(t, server.Options{})
@@ -59,7 +59,7 @@ func TestErrorsEndAConnectionWithTheirReason(t *testing.T) {
 	peer.expectEnd()
 }
 
-func TestRefusedClientsGetCONNACK(t *testing.T) {
+func TestRefusedClientsReceiveConnAck(t *testing.T) {
 	for name, connect := range map[string]func(*server.Conn, *packets.Connect) (*packets.ConnAck, error){
 		"by CONNACK": func(*server.Conn, *packets.Connect) (*packets.ConnAck, error) {
 			return packets.NewConnAck(packets.ReasonNotAuthorized)
@@ -77,7 +77,7 @@ func TestRefusedClientsGetCONNACK(t *testing.T) {
 	}
 }
 
-func TestTheDefaultsKeepTheProtocolGoing(t *testing.T) {
+func TestDefaultHandlersFollowTheProtocol(t *testing.T) {
 	for _, version := range []packets.Version{packets.V311, packets.V5} {
 		peer := open(t, server.Options{})
 		peer.connect(version, 0)
@@ -111,7 +111,7 @@ func TestTheDefaultsKeepTheProtocolGoing(t *testing.T) {
 	}
 }
 
-func TestASilentClientIsCut(t *testing.T) {
+func TestSilentClientIsDisconnected(t *testing.T) {
 	closed := make(chan error, 1)
 	peer := open(t, server.Options{Hooks: server.Hooks{Closed: func(_ *server.Conn, err error) { closed <- err }}})
 	peer.connect(packets.V5, 1)
@@ -124,7 +124,7 @@ func TestASilentClientIsCut(t *testing.T) {
 	open(t, server.Options{ConnectTimeout: 10 * time.Millisecond}).expectEnd()
 }
 
-func TestAClientThatTakesNothingDoesNotFillTheMemory(t *testing.T) {
+func TestStalledClientUsesBoundedMemory(t *testing.T) {
 	full := make(chan error, 1)
 	peer := open(t, server.Options{MaxOutputBytes: 10_000, Hooks: server.Hooks{Connected: func(c *server.Conn) error {
 		message, err := packets.NewPublish("a", make([]byte, 1000))
@@ -140,7 +140,7 @@ func TestAClientThatTakesNothingDoesNotFillTheMemory(t *testing.T) {
 	}
 }
 
-func TestCloseTellsClients(t *testing.T) {
+func TestCloseNotifiesClients(t *testing.T) {
 	s := server.New(server.Options{})
 	near, far := net.Pipe()
 	served := make(chan error, 1)
@@ -185,7 +185,7 @@ func TestCloseDoesNotWaitForAHookForever(t *testing.T) {
 	<-served
 }
 
-func TestServeEndsWithItsContextAndRefusesTooMany(t *testing.T) {
+func TestServeEndsWithItsContextAndLimitsConnections(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

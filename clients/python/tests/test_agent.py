@@ -43,7 +43,7 @@ class Agent(WithBroker):
         agent.stdin.close()
         self.assertEqual(agent.wait(PATIENCE_S), 0)
 
-    def test_a_port_at_which_nobody_listens(self):
+    def test_a_closed_port(self):
         agent = self.start(f"mqtt://127.0.0.1:{free_port()}")
         self.says(agent, "connect", "failed connect unreachable")
         self.says(agent, "start attempts_ms=10", "attempt unreachable", "attempt unreachable")

@@ -77,7 +77,7 @@ class Blocking(WithBroker):
                 received.next(timeout=PATIENCE_S)
             self.assertEqual(caught.exception.code, "unsubscribed")
 
-    def test_times_run_out(self):
+    def test_timeouts(self):
         with blocking.connect(self.address) as client:
             with client.subscribe(self.topic) as received:
                 # The remaining time may be negative.
@@ -102,7 +102,7 @@ class Blocking(WithBroker):
             delivery.wait(timeout=PATIENCE_S)
         self.assertEqual(caught.exception.code, "closed")
 
-    def test_each_of_several_threads_that_wait_has_its_own_time(self):
+    def test_each_waiting_thread_has_its_own_timeout(self):
         client = blocking.start(f"mqtt://127.0.0.1:{free_port()}")
         delivery = client.enqueue(self.topic, qos=1)
         waiting = threading.Event()
@@ -134,7 +134,7 @@ class Blocking(WithBroker):
             for thread in threads:
                 thread.join(PATIENCE_S)
 
-    def test_a_connection_that_is_refused(self):
+    def test_a_refused_connection(self):
         with self.assertRaises(MqttError) as caught:
             blocking.connect(f"mqtt://127.0.0.1:{free_port()}")
         self.assertEqual(caught.exception.code, "unreachable")
@@ -153,7 +153,7 @@ class Blocking(WithBroker):
             client.close()
             self.assertEqual([event.kind for event in events], ["ended"])
 
-    def test_events_begin_at_the_call(self):
+    def test_events_start_at_the_call(self):
         with blocking.connect(self.address, client_id=self.topic) as client:
             events = client.events()
             with blocking.connect(self.address, client_id=self.topic):
@@ -171,14 +171,14 @@ class Processes(WithBroker):
                 self.assertEqual(process.returncode, 0)
 
     @unittest.skipUnless(hasattr(os, "fork"), "this system has no fork")
-    def test_a_forked_client_says_so(self):
+    def test_a_forked_client_raises_an_error(self):
         with self.program(FORKS) as process:
             out, _ = process.communicate(timeout=PATIENCE_S)
         self.assertEqual(out, "forked forked forked forked\nx\n")
         self.assertEqual(process.returncode, 0)
 
     @unittest.skipUnless(hasattr(os, "fork"), "this system has no fork")
-    def test_a_forked_process_ends_without_a_word(self):
+    def test_a_forked_process_exits_silently(self):
         source = (
             "import os, sys, warnings; from tautwire import blocking; client = blocking.connect(sys.argv[1]); "
             # Python warns about forks in a process with threads.
@@ -190,7 +190,7 @@ class Processes(WithBroker):
             out, errors = process.communicate(timeout=PATIENCE_S)
         self.assertEqual((out, errors, process.returncode), ("", "", 0))
 
-    def test_a_program_that_closes_nothing_ends(self):
+    def test_a_program_that_closes_nothing_exits(self):
         source = (
             "import sys; from tautwire import blocking; client = blocking.connect(sys.argv[1]); "
             "client.respond('x', lambda request: b''); print(client.request('x').payload)"

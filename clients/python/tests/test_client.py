@@ -19,7 +19,7 @@ TOPIC_FILTER_INVALID = 0x8F
 
 
 class Messages(WithBroker):
-    async def test_messages_of_each_qos_come_in_order(self):
+    async def test_messages_of_each_qos_arrive_in_order(self):
         async with tautwire.connect(self.address) as client:
             received = await client.subscribe(self.topic, qos=2)
             self.assertEqual(received.granted, {self.topic: 2})
@@ -28,7 +28,7 @@ class Messages(WithBroker):
                 message = await soon(received.next())
                 self.assertEqual((message.text, message.qos, message.topic), (f"at {qos}", qos, self.topic))
 
-    async def test_a_flood_comes_whole_and_in_order(self):
+    async def test_a_flood_arrives_completely_and_in_order(self):
         count = 2000
         async with tautwire.connect(self.address) as client:
             received = await client.subscribe(self.topic, qos=1)
@@ -64,7 +64,7 @@ class Messages(WithBroker):
                 await received.next()
             self.assertEqual(caught.exception.code, "unsubscribed")
 
-    async def test_a_subscription_ends_when_nobody_has_it_any_more(self):
+    async def test_a_subscription_ends_with_its_last_reference(self):
         async with tautwire.connect(self.address) as client:
             received = await client.subscribe(self.topic, qos=1)
             for number in range(3):
@@ -74,7 +74,7 @@ class Messages(WithBroker):
             gc.collect()
             self.assertEqual(await client.publish(self.topic, "y", qos=1), NO_MATCHING_SUBSCRIBERS)
 
-    async def test_what_waits_is_told_when_its_subscription_ends(self):
+    async def test_waiters_are_notified_when_their_subscription_ends(self):
         async with tautwire.connect(self.address) as client:
             received = await client.subscribe(self.topic)
             waiting = asyncio.ensure_future(received.next())
@@ -99,7 +99,7 @@ class Messages(WithBroker):
         self.assertEqual(caught.exception.code, "closed")
         await client.close()
 
-    async def test_a_message_is_acknowledged_when_the_next_one_is_asked_for(self):
+    async def test_a_message_is_acknowledged_when_the_next_is_requested(self):
         # The server may send one message at a time.
         async with tautwire.connect(self.address, receive_maximum=1) as client:
             received = await client.subscribe(self.topic, qos=1)
@@ -108,7 +108,7 @@ class Messages(WithBroker):
             self.assertEqual((await soon(received.next())).text, "one")
             self.assertEqual((await soon(received.next())).text, "two")
 
-    async def test_acknowledgements_wake_the_connection_once_in_a_turn(self):
+    async def test_acknowledgements_wake_the_connection_once_per_turn(self):
         bridge = Bridge(asyncio.get_running_loop())
         core = mock.Mock()
         for message in ("one", "two", "three"):
@@ -123,7 +123,7 @@ class Messages(WithBroker):
         self.assertEqual(core.mock_calls[4:], [mock.call.acknowledge_with_next("four"), mock.call.flush()])
         bridge.stop()
 
-    async def test_a_stream_that_never_runs_dry_lets_others_have_their_turn(self):
+    async def test_a_busy_stream_yields_to_other_tasks(self):
         async with tautwire.connect(self.address) as client:
             received = await client.subscribe(self.topic, qos=1)
             turns = 0
@@ -145,7 +145,7 @@ class Messages(WithBroker):
                     self.assertGreater(turns, before)
             task.cancel()
 
-    async def test_a_message_that_another_task_has_had_is_waited_for_again(self):
+    async def test_a_message_consumed_by_another_task_is_awaited_again(self):
         async with tautwire.connect(self.address) as client:
             received = await client.subscribe(self.topic, qos=1)
             with mock.patch.object(subscription_module, "TURN_S", -1.0):
@@ -159,7 +159,7 @@ class Messages(WithBroker):
                 await client.publish(self.topic, "two", qos=1)
                 self.assertEqual((await soon(first)).text, "two")
 
-    async def test_a_message_that_another_task_handles_is_not_acknowledged_by_who_waits_for_the_next(self):
+    async def test_a_waiting_task_does_not_acknowledge_another_tasks_message(self):
         async with tautwire.connect(self.address, receive_maximum=1) as client:
             received = await client.subscribe(self.topic, qos=1)
             with mock.patch.object(subscription_module, "TURN_S", -1.0):
@@ -176,7 +176,7 @@ class Messages(WithBroker):
                 self.assertEqual((await soon(first)).text, "two")
                 second.cancel()
 
-    async def test_acknowledgements_by_hand(self):
+    async def test_manual_acknowledgements(self):
         async with tautwire.connect(self.address, receive_maximum=1) as client:
             received = await client.subscribe(self.topic, qos=1, manual_acknowledgement=True)
             await client.publish(self.topic, "one", qos=1)
@@ -208,14 +208,14 @@ class Messages(WithBroker):
             self.assertEqual(caught.exception.code, "payload_invalid")
             self.assertNotIn("ff", repr(message))
 
-    async def test_a_subscription_that_is_refused(self):
+    async def test_a_refused_subscription(self):
         async with tautwire.connect(self.address) as client:
             for filters in ("a/#/b", [], 7):
                 with self.subTest(filters), self.assertRaises(MqttError) as caught:
                     await client.subscribe(filters)
                 self.assertEqual(caught.exception.code, "invalid_argument")
 
-    async def test_a_subscription_of_which_a_filter_is_refused_is_none(self):
+    async def test_a_subscription_with_a_refused_filter_fails(self):
         for lasts in ({}, {"client_id": "lasts", "clean_start": False, "session_expiry": 60}):
             async with tautwire.connect(self.address, **lasts) as client:
                 with self.assertRaises(MqttError) as raised:
@@ -223,7 +223,7 @@ class Messages(WithBroker):
                 self.assertEqual((raised.exception.code, raised.exception.reason), ("subscribe_refused", TOPIC_FILTER_INVALID))
                 self.assertEqual(await client.publish(self.topic, qos=1), NO_MATCHING_SUBSCRIBERS)
 
-    async def test_what_is_no_message_is_refused(self):
+    async def test_invalid_messages_are_refused(self):
         async with tautwire.connect(self.address) as client:
             for topic, payload, qos in [("a/+", b"", 0), ("a", {}, 0), ("a", b"", 3), ("a", b"", 300), (Topic("a", tautwire.JSON), 1, 0)]:
                 with self.subTest((topic, payload, qos)), self.assertRaises(MqttError):
@@ -263,7 +263,7 @@ class Messages(WithBroker):
 
 
 class Connections(WithBroker):
-    async def test_a_port_at_which_nobody_listens(self):
+    async def test_a_closed_port(self):
         with self.assertRaises(MqttError) as caught:
             await soon(tautwire.connect(f"mqtt://127.0.0.1:{free_port()}"))
         self.assertEqual(caught.exception.code, "unreachable")
@@ -272,12 +272,12 @@ class Connections(WithBroker):
             r"^cannot connect to the server: .* \(127.0.0.1:\d+: .*\) \[unreachable\]$",
         )
 
-    async def test_a_name_that_nobody_knows(self):
+    async def test_an_unknown_host_name(self):
         with self.assertRaises(MqttError) as caught:
             await soon(tautwire.connect("mqtt://a..b"))
         self.assertEqual(caught.exception.code, "name_not_found")
 
-    async def test_a_port_that_is_not_that_of_mqtt(self):
+    async def test_a_port_without_mqtt(self):
         async def hang_up(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.close()
 
@@ -287,7 +287,7 @@ class Connections(WithBroker):
                 await soon(tautwire.connect(f"mqtt://127.0.0.1:{server.sockets[0].getsockname()[1]}"))
         self.assertEqual(caught.exception.code, "handshake_failed")
 
-    async def test_a_server_that_says_nothing(self):
+    async def test_a_silent_server(self):
         async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.read()
             writer.close()
@@ -299,7 +299,7 @@ class Connections(WithBroker):
                 await soon(tautwire.connect(address, connect_timeout=0.05))
         self.assertEqual(caught.exception.code, "connect_timeout")
 
-    async def test_events_begin_at_the_call(self):
+    async def test_events_start_at_the_call(self):
         pause_s = 9 * PATIENCE_S
         async with Relay(self.broker) as relay, tautwire.connect(relay.address, reconnect=(pause_s, pause_s)) as client:
             events, others = client.events(), client.events()
@@ -308,7 +308,7 @@ class Connections(WithBroker):
                 kinds = [(await soon(each.__anext__())).kind for _ in range(2)]
                 self.assertEqual(kinds, ["connected", "disconnected"])
 
-    async def test_lost_connections_are_made_again(self):
+    async def test_lost_connections_are_reestablished(self):
         async with Relay(self.broker) as relay, tautwire.connect(relay.address, reconnect=(0.01, 0.05)) as client:
             kinds = []
 
@@ -330,7 +330,7 @@ class Connections(WithBroker):
             self.assertIn(("connected", True), kinds)
             self.assertEqual(kinds[-1], ("ended", False))
 
-    async def test_start_goes_on_trying(self):
+    async def test_start_keeps_retrying(self):
         client = tautwire.start(f"mqtt://127.0.0.1:{free_port()}", reconnect=(0.001, 0.001))
         failed = 0
         async for event in client.events():
@@ -340,7 +340,7 @@ class Connections(WithBroker):
                 break
         await client.close()
 
-    async def test_publish_waits_for_room(self):
+    async def test_publish_waits_for_queue_space(self):
         client = tautwire.start(f"mqtt://127.0.0.1:{free_port()}", queue_messages=2)
         taken = [await client.enqueue(self.topic, qos=1) for _ in range(2)]
         waiting = asyncio.ensure_future(client.enqueue(self.topic, qos=1))
@@ -354,7 +354,7 @@ class Connections(WithBroker):
             # An attempt that was in progress may have failed first.
             self.assertIn(caught.exception.code, ("closed", "unreachable"))
 
-    async def test_closing_does_not_wait_for_an_attempt_that_nobody_answers(self):
+    async def test_closing_does_not_wait_for_an_unanswered_attempt(self):
         with deaf_port() as port, mock.patch.object(client_module, "CLOSE_TIMEOUT", 0.05):
             client = tautwire.start(f"mqtt://127.0.0.1:{port}", connect_timeout=2 * PATIENCE_S)
             waiting = asyncio.ensure_future(client.publish(self.topic, qos=1))
@@ -364,7 +364,7 @@ class Connections(WithBroker):
                 await soon(waiting)
             self.assertEqual(caught.exception.code, "closed")
 
-    async def test_a_session_that_is_taken_over_ends_the_loop_with_its_reason(self):
+    async def test_a_session_takeover_ends_the_loop_with_its_reason(self):
         first = await tautwire.connect(self.address, client_id="same")
         received = await first.subscribe(self.topic)
         waiting = asyncio.ensure_future(received.next())
@@ -374,7 +374,7 @@ class Connections(WithBroker):
         self.assertEqual((caught.exception.code, caught.exception.reason), ("session_taken_over", 0x8E))
         await first.close()
 
-    async def test_a_loop_that_cannot_listen_to_files(self):
+    async def test_an_event_loop_without_file_descriptors(self):
         loop = asyncio.get_running_loop()
         with mock.patch.object(loop, "add_reader", side_effect=NotImplementedError):
             client = await soon(tautwire.connect(self.address))
@@ -383,7 +383,7 @@ class Connections(WithBroker):
                 await soon(client.publish(self.topic, str(number), qos=1))
                 self.assertEqual((await soon(received.next())).text, str(number))
 
-    async def test_a_client_that_is_not_closed_warns(self):
+    async def test_an_unclosed_client_warns(self):
         client = await tautwire.connect(self.address)
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
@@ -392,7 +392,7 @@ class Connections(WithBroker):
         self.assertIn("not closed", str(told[0].message))
 
     @unittest.skipUnless(os.path.isdir("/proc/self/fd"), "this system does not list what is open")
-    async def test_a_client_that_is_not_closed_leaves_nothing_open(self):
+    async def test_an_unclosed_client_leaves_nothing_open(self):
         before = len(os.listdir("/proc/self/fd"))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -408,7 +408,7 @@ class Connections(WithBroker):
         # The last connections may still be closing.
         self.assertLess(len(os.listdir("/proc/self/fd")), before + 10)
 
-    async def test_a_client_that_is_closed_keeps_nobody_waiting(self):
+    async def test_closing_a_client_ends_all_waits(self):
         with deaf_port() as port, mock.patch.object(client_module, "CLOSE_TIMEOUT", 0.05):
             client = tautwire.start(f"mqtt://127.0.0.1:{port}", connect_timeout=2 * PATIENCE_S)
             await soon(client.close())

@@ -12,14 +12,14 @@ from tautwire.requests import GENERIC_FAILURE
 
 
 class Requests(WithBroker):
-    async def test_requests_are_told_apart(self):
+    async def test_requests_are_distinguished(self):
         async with tautwire.connect(self.address) as client, tautwire.connect(self.address) as other:
             async with await other.respond("echo/+", lambda request: request.payload):
                 payloads = [str(n) for n in range(100)]
                 responses = await soon(asyncio.gather(*(client.request(f"echo/{n}", n) for n in payloads)))
                 self.assertEqual([response.text for response in responses], payloads)
 
-    async def test_a_responder_that_fails_says_why_only_where_it_means_to(self):
+    async def test_only_deliberate_responder_errors_reach_the_requester(self):
         for error, sentence in [(ResponseFailure("no such lamp"), "no such lamp"), (RuntimeError("secret"), GENERIC_FAILURE)]:
             reported = []
             loop = asyncio.get_running_loop()
@@ -36,7 +36,7 @@ class Requests(WithBroker):
                 self.assertEqual((caught.exception.code, caught.exception.detail), ("request_failed", sentence))
                 self.assertEqual(reported, [] if isinstance(error, ResponseFailure) else [error])
 
-    async def test_nobody_listens(self):
+    async def test_a_missing_responder(self):
         async with tautwire.connect(self.address) as client:
             with self.assertRaises(MqttError) as caught:
                 await soon(client.request(self.topic))
@@ -49,7 +49,7 @@ class Requests(WithBroker):
                     response = await soon(client.request(self.topic, qos=qos))
                     self.assertEqual((response.text, response.qos), (str(qos), qos))
 
-    async def test_the_time_runs_without_a_connection_and_without_room(self):
+    async def test_the_timeout_includes_waiting_for_connection_and_queue(self):
         reported = []
         asyncio.get_running_loop().set_exception_handler(lambda _loop, context: reported.append(context))
         client = tautwire.start(f"mqtt://127.0.0.1:{free_port()}")
@@ -75,7 +75,7 @@ class Requests(WithBroker):
         gc.collect()
         self.assertEqual(reported, [])
 
-    async def test_nobody_answers_in_time_and_then_too_late(self):
+    async def test_a_late_response_after_a_timeout(self):
         async with tautwire.connect(self.address) as client:
             requests = await client.subscribe(self.topic)
             timeout, request = 0.01, None
@@ -95,7 +95,7 @@ class Requests(WithBroker):
                 await soon(client.request(self.topic + "/x"))
             self.assertEqual(client.counters()["late_responses"], 1)
 
-    async def test_the_form_on_the_wire(self):
+    async def test_the_wire_format(self):
         async with tautwire.connect(self.address) as client:
             requests = await client.subscribe(self.topic, qos=2)
             asking = asyncio.ensure_future(client.request(self.topic, "q"))

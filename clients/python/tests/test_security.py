@@ -40,19 +40,19 @@ class OverTls(unittest.IsolatedAsyncioTestCase):
         async with tautwire.connect(self.broker.address, tls=tls) as client:
             self.assertEqual(await client.publish("a", qos=1), 0x10)
 
-    async def test_an_authority_that_is_not_known(self):
+    async def test_an_unknown_authority(self):
         self.assertIn((await self.refusal(Tls())).code, ("tls_unknown_authority", "tls_options"))
 
-    async def test_another_name(self):
+    async def test_another_host_name(self):
         error = await self.refusal(Tls(ca_file=self.tls / "ca.pem", server_name="other.example"))
         self.assertEqual(error.code, "tls_name_mismatch")
 
-    async def test_a_file_that_is_not_there(self):
+    async def test_a_missing_file(self):
         error = await self.refusal(Tls(ca_file=self.tls / "none.pem"))
         self.assertEqual(error.code, "tls_options")
         self.assertIn("none.pem", str(error))
 
-    async def test_plain_mqtt_at_a_port_of_tls(self):
+    async def test_plain_mqtt_on_a_tls_port(self):
         with self.assertRaises(MqttError) as caught:
             await soon(tautwire.connect(self.broker.address.replace("mqtts:", "mqtt:")))
         self.assertIn(caught.exception.code, ("handshake_failed", "tls_needed"))
@@ -68,7 +68,7 @@ class WithPasswords(unittest.IsolatedAsyncioTestCase):
         cls.broker = Broker("--set", f"auth.password_file={users}")
         cls.addClassCleanup(cls.broker.stop)
 
-    async def test_who_may_connect(self):
+    async def test_client_authentication(self):
         address = self.broker.address
         for given in ({"user_name": "ann", "password": "secret"}, {"user_name": "ann", "password": "secret", "scram": "sha256"}):
             async with tautwire.connect(address, **given):
@@ -81,7 +81,7 @@ class WithPasswords(unittest.IsolatedAsyncioTestCase):
         self.assertNotIn("secret", str(caught.exception))
 
 
-    async def test_credentials_are_asked_for_at_each_attempt(self):
+    async def test_credentials_are_requested_for_each_attempt(self):
         asked = []
 
         def by_function() -> Credentials:
@@ -129,7 +129,7 @@ class WithPasswords(unittest.IsolatedAsyncioTestCase):
             await soon(tautwire.connect(address, credentials=lambda: Credentials("ann", "wrong-secret")))
         self.assertEqual((caught.exception.code, caught.exception.reason), ("connection_refused", 0x86))
 
-    async def test_who_failed_once_is_asked_again(self):
+    async def test_failed_credentials_are_requested_again(self):
         answers = iter([LookupError("not yet"), Credentials("ann", "secret")])
 
         def ask() -> Credentials:
@@ -208,7 +208,7 @@ class Authenticators(unittest.IsolatedAsyncioTestCase):
 
     CONNACK = auth_packet(0x20, b"\0\0", b"done")
 
-    async def test_an_exchange_and_another_on_the_same_connection(self):
+    async def test_authentication_and_reauthentication_on_one_connection(self):
         self.script = [
             (b"\x15\x00\x06DOUBLE\x16\x00\x05hello", auth_packet(0xF0, b"\x18", b"one")),
             (b"oneone", auth_packet(0xF0, b"\x18", None)),
@@ -229,14 +229,14 @@ class Authenticators(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(doubling.steps[4:], ["begin", b"two", ("finish", b"again")])
         await soon(client.close())
 
-    async def test_a_thread_does_the_same(self):
+    async def test_authentication_on_a_thread(self):
         self.script = [(b"hello", auth_packet(0xF0, b"\x18", b"one")), (b"oneone", self.CONNACK)]
         doubling = Doubling()
         client = await asyncio.to_thread(blocking.connect, self.address, authenticator=doubling)
         self.assertEqual(doubling.steps, ["begin", b"one", ("finish", b"done")])
         await asyncio.to_thread(client.close)
 
-    async def test_an_authenticator_that_fails(self):
+    async def test_an_authenticator_that_raises(self):
         for challenge, code, cause in [(b"bad", "callback_failed", LookupError), (b"worse", "authentication_failed", None)]:
             self.script = [(b"hello", auth_packet(0xF0, b"\x18", challenge))]
             with self.assertRaises(MqttError) as caught:
@@ -244,7 +244,7 @@ class Authenticators(unittest.IsolatedAsyncioTestCase):
             self.assertEqual((caught.exception.code, type(caught.exception.__cause__)), (code, cause or type(None)))
             self.assertNotIn("secret", str(caught.exception))
 
-    async def test_what_is_no_authenticator(self):
+    async def test_an_invalid_authenticator(self):
         class Nameless(Doubling):
             method = None
 
@@ -287,7 +287,7 @@ class OverWebSocket(unittest.IsolatedAsyncioTestCase):
 
 
 class Wills(WithBroker):
-    async def test_a_will_is_published_when_its_client_is_gone_without_a_word(self):
+    async def test_a_will_is_published_when_its_client_disappears(self):
         async with tautwire.connect(self.address) as client, client.subscribe(self.topic, qos=1) as received:
             will = Will(self.topic, "gone", qos=1, content_type="text/plain", user_properties={"a": "1"})
             # Taking a session over ends the connection of the first without its DISCONNECT.

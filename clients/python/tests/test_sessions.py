@@ -15,7 +15,7 @@ class LastingSessions(WithBroker):
     def lasting(self) -> dict[str, object]:
         return {"client_id": f"lasting-{abs(hash(self.id()))}", "clean_start": False, "session_expiry": 600}
 
-    async def test_a_consumer_that_is_cancelled_gets_later_what_came_meanwhile(self):
+    async def test_a_cancelled_consumer_receives_missed_messages_later(self):
         texts: list[str] = []
         # In a plain loop, and in a loop within a block.
         for has_block in (False, True):
@@ -43,7 +43,7 @@ class LastingSessions(WithBroker):
                     texts.append(message.text)
                     arrived.set()
 
-    async def test_what_was_fetched_and_not_handled_is_for_the_next_loop(self):
+    async def test_fetched_unhandled_messages_go_to_the_next_loop(self):
         async with tautwire.connect(self.address, receive_maximum=3, **self.lasting()) as client:
             received = await client.subscribe(self.topic, qos=1)
             sending = [await client.enqueue(self.topic, str(number), qos=1) for number in range(6)]
@@ -56,13 +56,13 @@ class LastingSessions(WithBroker):
             self.assertEqual(texts, [str(number) for number in range(6)])
             await soon(asyncio.gather(*sending))
 
-    async def test_unsubscribing_ends_it_at_the_server(self):
+    async def test_unsubscribing_reaches_the_server(self):
         async with tautwire.connect(self.address, **self.lasting()) as client:
             received = await client.subscribe(self.topic, qos=1)
             await soon(received.unsubscribe())
             self.assertEqual(await client.publish(self.topic, qos=1), NO_MATCHING_SUBSCRIBERS)
 
-    async def test_responders_and_requests_leave_nothing_at_the_server(self):
+    async def test_responders_and_requests_leave_nothing_on_the_server(self):
         topics = []
         async with tautwire.connect(self.address, **self.lasting()) as client:
             async with await client.respond(self.topic, lambda request: topics.append(request.response_topic)):
@@ -71,7 +71,7 @@ class LastingSessions(WithBroker):
         async with tautwire.connect(self.address) as client:
             self.assertEqual(await client.publish(topics[0], qos=1), NO_MATCHING_SUBSCRIBERS)
 
-    def test_of_threads(self):
+    def test_sessions_on_threads(self):
         for number in range(3):
             with blocking.connect(self.address, **self.lasting()) as client, client.subscribe(self.topic, qos=1) as received:
                 if number > 0:
@@ -87,7 +87,7 @@ class LastingSessions(WithBroker):
         with blocking.connect(self.address) as client:
             self.assertEqual(client.publish(response_topic, qos=1), NO_MATCHING_SUBSCRIBERS)
 
-    async def test_an_error_does_not_wait_for_a_server_that_is_gone(self):
+    async def test_an_error_does_not_wait_for_an_unreachable_server(self):
         async with Relay(self.broker) as relay:
             client = await tautwire.connect(relay.address, reconnect=(9 * PATIENCE_S, 9 * PATIENCE_S))
             with contextlib.suppress(ZeroDivisionError):
@@ -118,7 +118,7 @@ class LastingSessions(WithBroker):
             if event.kind == "disconnected":
                 return
 
-    async def test_a_loop_over_what_has_ended_says_so(self):
+    async def test_a_loop_over_an_ended_subscription_raises(self):
         async with tautwire.connect(self.address) as client:
             received = await client.subscribe(self.topic, qos=1)
             await client.publish(self.topic, qos=1)

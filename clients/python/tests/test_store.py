@@ -31,7 +31,7 @@ class WithFolder(Patient):
 
 
 class Stores(WithBroker, WithFolder):
-    async def test_messages_that_wait_are_sent_by_the_next_client(self):
+    async def test_queued_messages_are_sent_by_the_next_client(self):
         nobody = f"mqtt://127.0.0.1:{free_port()}"
         first = tautwire.start(nobody, store=self.store)
         waiting = [await first.enqueue(self.topic, str(number), qos=1 + number % 2) for number in range(10)]
@@ -45,7 +45,7 @@ class Stores(WithBroker, WithFolder):
                 await second.publish(self.topic, "last", qos=2)
             self.assertEqual((await soon(received.next())).text, "last")
 
-    async def test_the_session_in_the_store_has_a_client_identifier(self):
+    async def test_the_stored_session_has_a_client_identifier(self):
         async with tautwire.connect(self.address, store=self.store) as client:
             first = client.client_id
             self.assertTrue(first)
@@ -60,14 +60,14 @@ class Stores(WithBroker, WithFolder):
         self.assertEqual(caught.exception.code, "invalid_options")
         self.assertIn(first, str(caught.exception))
 
-    async def test_a_store_that_is_open_is_refused(self):
+    async def test_an_open_store_is_refused(self):
         async with tautwire.connect(self.address, store=self.store):
             with self.assertRaises(MqttError) as caught:
                 await soon(tautwire.connect(self.address, store=self.store))
         self.assertEqual(caught.exception.code, "store_failed")
         self.assertIn("session", str(caught.exception))
 
-    async def test_a_file_that_is_no_store_is_refused_and_stays(self):
+    async def test_a_file_that_is_not_a_store_is_refused_and_unchanged(self):
         path = self.folder / "session"
         path.write_text("something of somebody else, longer than the header of a store")
         with self.assertRaises(MqttError) as caught:
@@ -75,7 +75,7 @@ class Stores(WithBroker, WithFolder):
         self.assertEqual(caught.exception.code, "store_failed")
         self.assertTrue(path.read_text().startswith("something"))
 
-    async def test_a_store_is_free_again_after_a_failed_attempt(self):
+    async def test_a_store_is_released_after_a_failed_attempt(self):
         nobody = f"mqtt://127.0.0.1:{free_port()}"
         for _ in range(60):
             with self.assertRaises(MqttError) as caught:
@@ -133,16 +133,16 @@ class InFlight(WithBroker, WithFolder):
 class Kills(WithFolder):
     """A publisher in a separate process and the broker are killed repeatedly. A persistent session receives the messages."""
 
-    async def test_a_publisher_that_is_killed_at_qos_1(self):
+    async def test_a_killed_publisher_at_qos_1(self):
         await self.kill(qos=1, is_broker_killed=False)
 
-    async def test_a_publisher_that_is_killed_at_qos_2(self):
+    async def test_a_killed_publisher_at_qos_2(self):
         await self.kill(qos=2, is_broker_killed=False)
 
-    async def test_a_broker_that_is_killed_at_qos_1(self):
+    async def test_a_killed_broker_at_qos_1(self):
         await self.kill(qos=1, is_broker_killed=True)
 
-    async def test_a_broker_that_is_killed_at_qos_2(self):
+    async def test_a_killed_broker_at_qos_2(self):
         await self.kill(qos=2, is_broker_killed=True)
 
     async def kill(self, qos: int, is_broker_killed: bool) -> None:

@@ -16,7 +16,7 @@ VECTORS = json.loads((ROOT / "spec/vectors/msgpack/cases.json").read_text())["ve
 
 
 class Errors(unittest.TestCase):
-    def test_the_form_of_messages(self):
+    def test_the_format_of_messages(self):
         text = TEXTS["queue_full"]
         self.assertEqual(str(MqttError("queue_full")), f"{text} [queue_full]")
         self.assertEqual(str(MqttError("queue_full", "of 2")), f"{text} (of 2) [queue_full]")
@@ -45,7 +45,7 @@ class Options(unittest.TestCase):
         self.assertEqual(given.settings["address"], "mqtt://h:1")
         self.assertNotIn("secret", repr(given) + repr(Will("t", "secret")) + repr(Credentials("ann", "secret")))
 
-    def test_unknown_options_are_named_with_what_was_meant(self):
+    def test_unknown_options_have_a_suggestion(self):
         for name, meant in [("username", "user_name"), ("identifier", "client_id"), ("clientid", "client_id"), ("keepalive", "keep_alive"), ("pasword", "password")]:
             self.assertIn(f"there is no option {name}; did you mean {meant}?", self.refusal(**{name: "x"}))
 
@@ -63,13 +63,13 @@ class Options(unittest.TestCase):
             with self.subTest(given):
                 self.refusal(**given)
 
-    def test_tls_is_never_left_out_without_a_word(self):
+    def test_tls_is_never_silently_disabled(self):
         self.assertIn("mqtts:// or wss://", self.refusal(tls=Tls()))
         for address in ("mqtts://h", "MQTTS://h", "ssl://h", "wss://h"):
             options.options(address, tls=Tls())
         options.options("WS://h", websocket_headers={"a": "b"})
 
-    def test_the_session_ends_with_the_client_unless_the_application_says_otherwise(self):
+    def test_the_session_ends_with_the_client_by_default(self):
         self.assertEqual(options.options("mqtt://h").closing_expiry, 0)
         self.assertEqual(options.options("mqtt://h").settings["session_expiry_s"], 300)
         self.assertIsNone(options.options("mqtt://h", session_expiry=300).closing_expiry)
@@ -95,7 +95,7 @@ class Topics(unittest.TestCase):
         for other in ("plant/7/logs/a", "plant/7", "other/7/log/a"):
             self.assertIsNone(topic.match(other))
 
-    def test_what_is_no_pattern_or_parameter(self):
+    def test_invalid_patterns_and_parameters(self):
         for pattern in ("", "a/{x}/{x}", "{x...}/a", "a/+", "a/{x}b"):
             with self.subTest(pattern), self.assertRaises(MqttError):
                 Topic(pattern, TEXT)
@@ -106,19 +106,19 @@ class Topics(unittest.TestCase):
 
 
 class Codecs(unittest.TestCase):
-    def test_values_come_back(self):
+    def test_values_round_trip(self):
         for codec, value in [(JSON, {"a": [1, None, "ü"]}), (MSGPACK, {"a": [1, None, b"\xff"]}), (TEXT, "ü"), (BYTES, b"\xff")]:
             payload = codec.encode(value)
             self.assertEqual(codec.decode(payload.encode() if isinstance(payload, str) else payload), value)
 
-    def test_what_cannot_be_read_or_written(self):
+    def test_values_that_cannot_be_decoded_or_encoded(self):
         for use in (lambda: JSON.encode(object()), lambda: JSON.encode(float("nan")), lambda: JSON.decode(b"{"), lambda: JSON.decode(b"NaN"), lambda: TEXT.decode(b"\xff")):
             with self.assertRaises(MqttError) as caught:
                 use()
             self.assertEqual(caught.exception.code, "payload_invalid")
             self.assertIsNotNone(caught.exception.__cause__)
 
-    def test_an_error_of_this_package_stays_what_it_is(self):
+    def test_errors_of_this_package_are_not_wrapped(self):
         error = MqttError("payload_invalid", "celsius: expected a number")
 
         def refuse(_value):
@@ -189,13 +189,13 @@ class MessagePack(unittest.TestCase):
                 if vector["encode"]:
                     self.assertEqual(messagepack.encode(value(vector["value"])), data(vector["hex"]))
 
-    def test_what_is_no_single_value(self):
+    def test_invalid_single_values(self):
         for payload, code in [(b"\x01\x01", "trailing_bytes"), (b"\x91" * 300, "too_deep"), (b"\x81\x80\x01", "invalid_key")]:
             with self.assertRaises(MsgpackError) as caught:
                 messagepack.decode(payload)
             self.assertEqual(caught.exception.code, code)
 
-    def test_what_cannot_be_written(self):
+    def test_values_that_cannot_be_encoded(self):
         deep: list[object] = []
         deep.append(deep)
         for wrong, code in [(deep, "too_deep"), (2**64, "out_of_range"), (-(2**63) - 1, "out_of_range"), (object(), "not_supported"), ("\ud800", "not_supported")]:
@@ -205,7 +205,7 @@ class MessagePack(unittest.TestCase):
         with self.assertRaises(MsgpackError):
             messagepack.encode(datetime.datetime(2026, 1, 1))
 
-    def test_moments(self):
+    def test_timestamps(self):
         moment = datetime.datetime(1969, 12, 31, 23, 59, 59, 250_000, tzinfo=datetime.timezone.utc)
         self.assertEqual(Timestamp.of(moment), Timestamp(-1, 250_000_000))
         self.assertEqual(messagepack.decode(messagepack.encode(moment)).datetime(), moment)

@@ -69,7 +69,7 @@ class Configuration(unittest.TestCase):
             wait_until(f"{broker.name} serves", broker.is_serving, PATIENCE_S)
         self.put(self.brokers[0], {"acl": None, "users": None, "contracts": None, "bans": None})
 
-    def test_rules_and_users_hold_on_all_nodes_and_clients_stay(self) -> None:
+    def test_rules_and_users_apply_on_all_nodes_without_disconnects(self) -> None:
         self.put(self.brokers[0], {"users": self.users, "acl": RULES % "a"})
         clients = [self.client(broker, f"ann-{broker.name}", "ann") for broker in self.brokers]
         for client, broker in zip(clients, self.brokers):
@@ -81,7 +81,7 @@ class Configuration(unittest.TestCase):
             self.assertIn(client.deliver("b/1", qos=1), TAKEN, broker.name)
             self.assertEqual(client.deliver("a/1", qos=1), NOT_AUTHORIZED, broker.name)
 
-    def test_a_user_that_is_removed_loses_the_connections_to_all_nodes(self) -> None:
+    def test_a_removed_user_is_disconnected_from_all_nodes(self) -> None:
         self.put(self.brokers[0], {"users": self.users})
         anns = [self.client(broker, f"ann-{broker.name}", "ann") for broker in self.brokers]
         bobs = [self.client(broker, f"bob-{broker.name}", "bob") for broker in self.brokers]
@@ -93,7 +93,7 @@ class Configuration(unittest.TestCase):
         for broker in self.brokers:
             self.assertEqual(self.client(broker, "bob-again", "bob").reason, BAD_USER_NAME_OR_PASSWORD)
 
-    def test_of_two_changes_of_one_revision_one_is_refused(self) -> None:
+    def test_one_of_two_concurrent_changes_is_refused(self) -> None:
         number = self.shown(self.brokers[0])["number"]
         bodies = [{"acl": RULES % "a"}, {"acl": RULES % "b"}]
         with ThreadPoolExecutor(2) as pool:
@@ -105,7 +105,7 @@ class Configuration(unittest.TestCase):
         status, body = self.request(self.brokers[2], "PUT", PATH, bodies[0])
         self.assertEqual((status, body["code"]), (400, "bad_query"))
 
-    def test_what_is_wrong_changes_nothing_anywhere(self) -> None:
+    def test_an_invalid_change_has_no_effect_on_any_node(self) -> None:
         self.put(self.brokers[0], {"users": self.users, "acl": RULES % "a"})
         number = self.shown(self.brokers[0])["number"]
         for wrong in ({"acl": "[[role]]\nname = 1\n"}, {"users": "ann"}, {"contracts": {"contracts.toml": "x"}}):
@@ -116,7 +116,7 @@ class Configuration(unittest.TestCase):
             self.assertEqual(self.shown(broker)["number"], number)
             self.assertIn(self.client(broker, "ann", "ann").deliver("a/1", qos=1), TAKEN)
 
-    def test_a_node_that_was_down_has_it_before_it_serves(self) -> None:
+    def test_a_restarted_node_applies_the_configuration_before_it_serves(self) -> None:
         broker = self.brokers[2]
         port = broker.port
         broker.stop()
@@ -139,7 +139,7 @@ class Configuration(unittest.TestCase):
         broker.await_listening()
         self.assertEqual(self.client(broker, "ann", "ann").reason, wire.SUCCESS)
 
-    def test_contracts_hold_on_all_nodes_and_one_more_is_a_revision(self) -> None:
+    def test_contracts_apply_on_all_nodes_and_a_new_one_is_a_revision(self) -> None:
         self.put(self.brokers[0], {"contracts": {"contracts.toml": CONTRACTS, "reading.json": SCHEMA}})
         self.expect_contract("readings")
         # The reload of one node changes nothing.
@@ -156,7 +156,7 @@ class Configuration(unittest.TestCase):
             self.assertIn(self.client(broker, "reader").deliver("readings", b"{}", qos=1), TAKEN)
         self.assertEqual(self.request(self.brokers[2], "DELETE", "/v1/contracts/reading")[0], 404)
 
-    def test_a_ban_holds_on_all_nodes_until_it_is_lifted_by_any(self) -> None:
+    def test_a_ban_applies_on_all_nodes_until_any_node_lifts_it(self) -> None:
         self.put(self.brokers[0], {"users": self.users})
         anns = [self.client(broker, f"ann-{broker.name}", "ann") for broker in self.brokers]
         bobs = [self.client(broker, f"bob-{broker.name}", "bob") for broker in self.brokers]
@@ -212,7 +212,7 @@ class Configuration(unittest.TestCase):
         for broker in self.brokers:
             self.assertNotIn("argon2id", broker.said())
 
-    def test_a_node_that_cannot_take_it_on_says_so_until_it_can(self) -> None:
+    def test_a_node_that_cannot_apply_a_revision_reports_it(self) -> None:
         secret = self.folder / "jwt.secret"
         secret.write_text("0123456789abcdef0123456789abcdef")
         secret.chmod(0o600)

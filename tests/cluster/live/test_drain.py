@@ -12,7 +12,7 @@ from processes import Broker, Stage, program, wait_until
 
 
 class Drain(unittest.TestCase):
-    def test_any_node_passes_it_on_and_both_write_down_who_asked(self) -> None:
+    def test_any_node_forwards_a_drain_and_both_log_the_operator(self) -> None:
         nats_server, tautwire = program("TAUTWIRE_NATS_SERVER"), program("TAUTWIRE")
         with tempfile.TemporaryDirectory() as folder, Stage(Path(folder), nats_server, tautwire) as stage:
             stage.start_servers(3, of_jetstream=JETSTREAM_MAX)

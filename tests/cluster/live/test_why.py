@@ -18,7 +18,7 @@ USE_ANOTHER_SERVER = 0x9C
 
 
 class Why(unittest.TestCase):
-    def test_the_node_that_serves_the_client_knows_and_the_other_says_whom_to_ask(self) -> None:
+    def test_only_the_serving_node_knows_and_others_refer_to_it(self) -> None:
         nats_server, tautwire = program("TAUTWIRE_NATS_SERVER"), program("TAUTWIRE")
         with tempfile.TemporaryDirectory() as folder, Stage(Path(folder), nats_server, tautwire) as stage:
             stage.start_servers(3, of_jetstream=JETSTREAM_MAX)
@@ -37,7 +37,7 @@ class Why(unittest.TestCase):
                 self.assertEqual(why(tautwire, other).returncode, 0)
                 self.expect_elsewhere(why(tautwire, serving))
 
-    def test_a_draining_node_reports_it_and_refuses_the_client_and_another_node_serves_it(self) -> None:
+    def test_a_draining_node_refuses_clients_and_another_serves_them(self) -> None:
         nats_server, tautwire = program("TAUTWIRE_NATS_SERVER"), program("TAUTWIRE")
         with tempfile.TemporaryDirectory() as folder, Stage(Path(folder), nats_server, tautwire) as stage:
             stage.start_servers(3, of_jetstream=JETSTREAM_MAX)

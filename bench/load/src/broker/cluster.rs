@@ -308,7 +308,7 @@ mod tests {
         {"name": "TW_LOG_01", "cluster": {"leader": "nats-2"}, "state": {"messages": 0, "last_seq": 0, "consumer_count": 4}}]}]}"#;
 
     #[test]
-    fn a_description_has_what_runs_and_what_may_be_started() {
+    fn a_description_lists_running_and_startable_nodes() {
         let Description { servers, brokers, spare } = serde_json::from_str(DESCRIPTION).expect("valid");
         assert_eq!((servers[0].pid, servers[0].address.as_str(), servers[0].mqtt), (Some(7), "nats://a", None));
         assert!(servers[0].mqtt().is_err());
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_counts_where_it_is_led() {
+    fn a_stream_counts_at_its_leader() {
         let stats: JetStream = serde_json::from_str(TOLD).expect("valid");
         let led: Vec<&str> =
             stats.streams().filter(|stream| stream.is_led_by("nats-1")).map(|stream| stream.name.as_str()).collect();
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_by_http_is_the_body_and_a_refusal_is_an_error() {
+    fn an_http_response_is_its_body_and_a_refusal_is_an_error() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let host = listener.local_addr().expect("an address").to_string();
         let serving = std::thread::spawn(move || {

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_is_one_scenario_for_each_step_and_a_quick_one_has_less_of_it() {
+    fn a_curve_has_a_scenario_for_each_step_and_a_quick_run_has_fewer() {
         let definition = parse(FLOOD).expect("valid").remove(0);
         let full = definition.shape(false).expect("valid");
         let curve = full.curve.as_ref().expect("a curve");
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_definitions_are_refused() {
+    fn invalid_definitions_are_refused() {
         for (from, to) in [
             ("window = 50", "windows = 50"),
             ("qos = 1", "qos = 3"),
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn the_committed_definitions_are_valid_and_none_is_named_like_the_beginning_of_another() {
+    fn committed_definitions_are_valid_and_no_name_is_a_prefix_of_another() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let definitions = load_definitions(&folder).expect("valid");
         assert!(definitions.len() >= 30);

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_the_same_value_with_deep_things_on_one_line() {
+    fn compact_output_has_the_same_value_with_nested_objects_on_one_line() {
         let value = json!({"a": [], "b": {"c": {"d": {"e": [1, {"f": [2, 3]}], "g": {}}}}, "h": "x\ny"});
         let text = to_json(&value).expect("serialises");
         assert_eq!(serde_json::from_str::<Value>(&text).expect("valid"), value);

@@ -390,7 +390,7 @@ mod tests {
     const OURS: BrokerKind = BrokerKind::Tautwire { threads: 1 };
 
     #[test]
-    fn a_threshold_is_held_against_the_median() {
+    fn a_threshold_is_compared_with_the_median() {
         let costs = [(OURS, 1.0, 0), (OURS, 9.0, 0), (OURS, 2.0, 0)];
         assert_eq!(report(&costs, vec![threshold(2.0, None, None)]).verdict(), Verdict::Pass);
         assert_eq!(report(&costs, vec![threshold(1.9, Some(2.0), None)]).verdict(), Verdict::Warn);
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_loses_fails_however_fast() {
+    fn a_run_with_losses_fails_regardless_of_its_speed() {
         let failing = report(&[(OURS, 1.0, 0), (OURS, 1.0, 1)], vec![threshold(2.0, None, None)]);
         assert_eq!(failing.verdict(), Verdict::Fail);
         let never_exact = report(&[(OURS, 1.0, 1)], vec![threshold(2.0, None, None)]);
@@ -406,14 +406,14 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_of_another_broker_is_shown_and_not_ours() {
+    fn losses_of_another_broker_are_shown_and_do_not_fail_the_run() {
         let report = report(&[(OURS, 1.0, 0), (BrokerKind::Mosquitto, 1.0, 1)], vec![]);
         assert_eq!(report.verdict(), Verdict::Pass);
         assert!(!report.summary["free"].contains_key("mosquitto"));
     }
 
     #[test]
-    fn figures_of_the_generator_are_a_warning_and_enter_no_summary() {
+    fn an_invalid_generator_result_is_a_warning_and_excluded_from_summaries() {
         let mut bound = measurement(1.0, 0);
         bound.invalidate("the generator was the bottleneck", |name| name == "cost");
         let report = report_of(vec![(OURS, bound)], vec![threshold(2.0, None, None)]);
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_written_report_is_as_the_schema_says_and_has_all_rounds_in_its_histogram() {
+    fn a_written_report_matches_the_schema_and_its_histogram_has_all_rounds() {
         let folder = std::env::temp_dir().join(format!("tautwire-bench-report-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
         let report = report(&[(OURS, 1.0, 0), (OURS, 2.0, 0)], vec![threshold(2.0, None, None)]);

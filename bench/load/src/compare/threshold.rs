@@ -151,13 +151,13 @@ mod tests {
     }
 
     #[test]
-    fn without_a_fail_bound_there_is_nothing_between() {
+    fn without_a_fail_bound_values_pass_or_warn() {
         let strict = threshold("pass_at_most = 10").expect("valid");
         assert_eq!((strict.judge(10.0), strict.judge(10.001)), (Verdict::Pass, Verdict::Fail));
     }
 
     #[test]
-    fn wrong_thresholds_are_refused() {
+    fn invalid_thresholds_are_refused() {
         for text in [
             "",
             "pass_at_most = 1\npass_at_least = 1",

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_in_order_is_exact() {
+    fn messages_in_order_are_counted_exactly() {
         let account = sequence(&[0, 1, 2, 3], 4);
         assert!(account.is_exact());
         assert_eq!(account.delivered, 4);
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn announced_messages_in_order_are_exact() {
+    fn announced_messages_in_order_are_counted_exactly() {
         let mut stream = ExpectedOrder::default();
         for seq in [3, 7, 9] {
             stream.expect(seq);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn announced_messages_lost_reordered_duplicated_or_strange_are_told_apart() {
+    fn lost_reordered_duplicated_and_unknown_announced_messages_are_distinguished() {
         let mut stream = ExpectedOrder::default();
         for seq in [3, 7, 9, 12, 20] {
             stream.expect(seq);

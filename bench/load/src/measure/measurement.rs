@@ -99,7 +99,7 @@ mod tests {
     use crate::failure::Failure;
 
     #[test]
-    fn invalid_metrics_are_kept_apart() {
+    fn invalid_metrics_are_kept_separate() {
         let mut measurement = Measurement::default();
         measurement.set("deliveries_per_s", 5.0);
         measurement.set("rss_bytes", 7.0);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_keep_their_names_apart_and_add_their_messages() {
+    fn steps_keep_separate_names_and_add_their_messages() {
         let mut curve = Measurement::default();
         let mut generator_bound = step(0);
         generator_bound.invalidate("slow", |name| name == "cost");
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_lost_or_failed_has_no_figures_and_leaves_the_others_theirs() {
+    fn a_failed_step_has_no_results_and_does_not_affect_the_others() {
         let mut curve = Measurement::default();
         curve.add_step("10", Ok(step(0)));
         curve.add_step("100", Ok(step(1)));

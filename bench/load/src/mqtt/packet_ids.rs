@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_taken_in_turn_and_never_twice() {
+    fn ids_are_sequential_and_unique() {
         let mut ids = PacketIds::new();
         for expected in 1..=u16::MAX {
             assert_eq!(ids.allocate().map(PacketId::get), Some(expected));

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stamp_reads_back_and_damage_shows() {
+    fn a_stamp_round_trips_and_damage_is_detected() {
         let stamp = PayloadStamp { seq: 0x0102_0304, publisher: 9, run: 77 };
         for len in [10, 15, 16, 23, 24, 65_536] {
             let form = PayloadForm::plain(len).expect("large enough");
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn readings_carry_a_stamp_and_every_damaged_byte_shows() {
+    fn readings_contain_a_stamp_and_every_damaged_byte_is_detected() {
         let stamp = PayloadStamp { seq: 123_456, publisher: 9, run: 3_999_999_999 };
         for format in [ReadingFormat::Protobuf, ReadingFormat::MessagePack, ReadingFormat::Json] {
             let form = PayloadForm::reading(format);

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn retained_packets_differ_in_their_flag_alone() {
+    fn retained_packets_differ_only_in_their_flag() {
         let form = PayloadForm::plain(16).expect("large enough");
         let mut publishes = Publishes::encode(ProtocolVersion::V5, QoS::AtLeastOnce, &form, ["a", "b"]).expect("valid");
         let before: Vec<u8> = publishes.bytes(0..2).to_vec();

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn acknowledgements_say_when_they_refuse() {
+    fn acknowledgements_with_a_failure_code_are_refusals() {
         let input = [0x40, 2, 0, 7, 0x50, 3, 0, 8, 0x97, 0x62, 2, 0, 9, 0x70, 2, 0, 9, 0x20, 2, 0, 5, 0xD0, 0];
         assert_eq!(
             read_all(&input, true),
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_is_given_only_when_whole() {
+    fn only_whole_frames_are_returned() {
         let long = [&[0x30, 0x83, 0x01, 0, 1, b'a'][..], &[7; 128]].concat();
         for cut in 0..long.len() {
             let mut frames = Frames::of(&long[..cut]);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_an_error_and_not_a_panic() {
+    fn invalid_bytes_are_an_error_and_not_a_panic() {
         assert!(Frames::of(&[0x30, 0x80, 0x80, 0x80, 0x80, 1]).next_frame().is_err());
         for (first_byte, body) in [(0x30, &[0][..]), (0x32, &[0, 1, b'a', 0]), (0x40, &[1]), (0x20, &[0]), (0x90, &[0])]
         {

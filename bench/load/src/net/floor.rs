@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_role_reads_back_as_said() {
+    fn a_role_round_trips() {
         for role in [Role::Echo, Role::Publisher, Role::Subscriber] {
             assert_eq!(Role::read(role.hello(1234)), Some((role, 1234)));
         }

@@ -242,14 +242,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_a_quarter_and_a_quarter_of_a_thousand() {
+    fn a_thousand_messages_are_split_into_a_half_and_two_quarters() {
         let explosion = Explosion::default();
         let count = |filter: &str| (0..1000).filter(|&subscriber| explosion.filter_of(subscriber) == filter).count();
         assert_eq!((count("sensor/+/temp"), count("sensor/1/#"), count("sensor/+/+")), (500, 250, 250));
     }
 
     #[test]
-    fn who_is_due_is_who_matches() {
+    fn expected_receivers_are_those_that_match() {
         let explosion = Explosion::default();
         for subscriber in [0, 499, 500, 749, 750, 999] {
             for publisher in [0, 1, 2, 99] {

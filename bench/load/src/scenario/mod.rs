@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_broker_whose_directory_is_known_is_killed_and_started_again() {
+    fn only_a_broker_with_a_known_directory_is_killed_and_restarted() {
         let scenarios = [Scenario::Recovery(Recovery::default()), Scenario::RetainedOnDisk(RetainedOnDisk::default())];
         for scenario in scenarios {
             assert_eq!(scenario.missing_feature(BrokerKind::TautwireDurable, ProtocolVersion::V3_1_1), None);
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn snapshots_are_looked_for_where_it_is_known_how_they_are_named() {
+    fn snapshots_are_located_if_their_naming_is_known() {
         let scenario = Scenario::Snapshots(Snapshots::default());
         assert_eq!(scenario.missing_feature(BrokerKind::TautwireDurable, ProtocolVersion::V3_1_1), None);
         assert!(scenario.missing_feature(BrokerKind::NatsDurable, ProtocolVersion::V3_1_1).is_some());

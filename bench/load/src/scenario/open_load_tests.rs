@@ -104,7 +104,7 @@ fn run(trick: Fault) -> (OpenLoadOutcome, Account) {
 }
 
 #[test]
-fn everything_that_is_due_is_sent_and_accounted_for() {
+fn every_due_message_is_sent_and_counted() {
     let (outcome, account) = run(Fault::None);
     assert!(account.is_exact(), "{account:?}");
     assert_eq!((account.published, outcome.latencies().count()), (outcome.deliveries, outcome.deliveries));
@@ -113,7 +113,7 @@ fn everything_that_is_due_is_sent_and_accounted_for() {
 }
 
 #[test]
-fn a_pause_counts_for_every_message_that_falls_into_it() {
+fn a_pause_delays_every_message_due_during_it() {
     let (outcome, account) = run(Fault::Pause { at: 100, lasting: Duration::from_millis(200) });
     assert!(account.is_exact(), "{account:?}");
     // At 1,000 a second, 100 messages are due in its first half, and wait for 100 ms or more. Closed loop would see one.
@@ -124,7 +124,7 @@ fn a_pause_counts_for_every_message_that_falls_into_it() {
 }
 
 #[test]
-fn losses_repeats_and_damage_are_told_apart() {
+fn losses_duplicates_and_damage_are_distinguished() {
     let (_, dropped) = run(Fault::Drop { at: 50 });
     assert_eq!((dropped.lost, dropped.duplicated, dropped.corrupted, dropped.is_exact()), (1, 0, 0, false));
     let (_, repeated) = run(Fault::Repeat { at: 50 });
@@ -134,7 +134,7 @@ fn losses_repeats_and_damage_are_told_apart() {
 }
 
 #[test]
-fn in_a_ring_each_client_receives_from_the_previous() {
+fn in_a_ring_each_client_receives_from_the_previous_one() {
     let received: Vec<_> = (0..3).map(|index| plan(Wiring::Ring, 3).publisher_of(index)).collect();
     assert_eq!(received, [Some(2), Some(0), Some(1)]);
     assert_eq!(plan(Wiring::Ring, 1).publisher_of(0), Some(0));
@@ -161,7 +161,7 @@ fn outcome(latencies_us: &[u64], lags_us: &[u64]) -> OpenLoadOutcome {
 }
 
 #[test]
-fn latencies_that_are_mostly_late_sending_are_invalid_and_others_are_not() {
+fn only_latencies_dominated_by_late_sending_are_invalid() {
     assert!(outcome(&[2500], &[2000]).lateness().is_some());
     assert!(outcome(&[50_000], &[2000]).lateness().is_none());
     assert!(outcome(&[500], &[400]).lateness().is_none());
@@ -174,7 +174,7 @@ fn latencies_that_are_mostly_late_sending_are_invalid_and_others_are_not() {
 }
 
 #[test]
-fn a_median_stays_where_only_few_were_sent_late() {
+fn a_median_is_valid_if_few_messages_were_sent_late() {
     let of = |latencies: &[u64], lags: &[u64]| {
         let mut measurement = Measurement::default();
         outcome(latencies, lags).describe("", &mut measurement);

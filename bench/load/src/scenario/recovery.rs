@@ -184,14 +184,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn live_bytes_are_what_sessions_and_messages_consist_of() {
+    fn live_bytes_include_sessions_and_messages() {
         let recovery = Recovery { sessions: 2, messages: 6, payload_bytes: 100, window: 1 };
         let (topic, id) = ("bench/0/own".len() as u64, "bench-kept-0".len() as u64);
         assert_eq!(recovery.live_bytes(), 6 * (100 + topic) + 2 * (topic + id));
     }
 
     #[test]
-    fn a_folder_takes_the_blocks_of_its_files() {
+    fn a_folder_uses_the_blocks_of_its_files() {
         let folder = std::env::temp_dir().join(format!("tautwire-bench-allocated-{}", std::process::id()));
         fs::create_dir(&folder).expect("a new folder");
         let empty = allocated_bytes(&folder);

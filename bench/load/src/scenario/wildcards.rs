@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn all_filters_are_distinct_and_wild() {
+    fn all_filters_are_distinct_and_have_wildcards() {
         let held = layout().filters_of_subscribers();
         let all: Vec<&String> = held.iter().flatten().collect();
         assert_eq!(all.len(), 2_000);
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn receivers_are_those_whose_filters_match_once_each() {
+    fn receivers_are_the_distinct_clients_with_matching_filters() {
         let layout = layout();
         let held = layout.filters_of_subscribers();
         let mut deliveries = 0;

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn voluntary_and_involuntary_are_told_apart() {
+    fn voluntary_and_involuntary_switches_are_distinguished() {
         let text = "Threads:\t1\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n";
         assert_eq!(parse_count(text, "voluntary_ctxt_switches:"), 12);
         assert_eq!(parse_count(text, "nonvoluntary_ctxt_switches:"), 3);
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_has_waited_has_switched() {
+    fn a_process_that_waits_has_context_switches() {
         let (sender, receiver) = std::sync::mpsc::channel();
         let other = std::thread::spawn(move || receiver.recv());
         // The other thread lives until it gets our message, and its counts with it; joining it makes this one wait.

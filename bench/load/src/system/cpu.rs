@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stat_is_read_past_a_name_with_brackets_and_spaces() {
+    fn stat_is_parsed_after_a_name_with_brackets_and_spaces() {
         let text = "77 (a) b (c)) S 1 77 77 0 -1 4194304 100 0 0 0 250 50 3 4 20 0 1 0 5 1000 200 18446744073709551615";
         assert_eq!(parse_stat_ticks(text), Some(300));
         assert_eq!(parse_stat_ticks("77 nothing"), None);

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_hold_over_leap_years() {
+    fn dates_are_correct_over_leap_years() {
         for (seconds, date) in [
             (0, "1970-01-01T00:00:00Z"),
             (951_782_399, "2000-02-28T23:59:59Z"),

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_generator_beside_a_broker_with_time_left_is_the_bottleneck() {
+    fn a_saturated_generator_with_an_idle_broker_is_the_bottleneck() {
         assert!(is_bottleneck(0.97, 0.5, 1, false));
         assert!(is_bottleneck(0.97, 1.2, 3, false));
         assert!(!is_bottleneck(0.97, 0.95, 1, false));

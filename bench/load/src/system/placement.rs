@@ -137,14 +137,14 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_cpu_is_seen() {
+    fn a_shared_cpu_is_detected() {
         for (text, shared) in [("free", false), ("broker=0,generator=0", true), ("broker=0,generator=1", false)] {
             assert_eq!(text.parse::<Placement>().expect("valid").shares_a_cpu(), shared, "{text}");
         }
     }
 
     #[test]
-    fn wrong_placements_are_refused() {
+    fn invalid_placements_are_refused() {
         for text in ["", "broker", "broker=x", "client=0", "broker=0;generator=1", "broker=99999"] {
             assert!(text.parse::<Placement>().is_err(), "{text}");
         }

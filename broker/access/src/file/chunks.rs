@@ -102,7 +102,7 @@ mod tests {
         "[[role]]\nname = 'r'\nrules = [{ allow = 'publish', topics = 'a' }]\n[[role]]\nname = 's'\nrules = []\n";
 
     #[test]
-    fn pieces_say_the_same_as_the_whole() {
+    fn chunks_parse_like_the_whole_file() {
         for (is_in_pieces, rest) in [
             (true, "[users]\nann = 'r'\nbob = ['s', 'r']\n# a comment\n\ncid = 'r'\n"),
             (true, "[users]  \r\nann = 'r'\r\nbob = 's'\r\n[[assign]]\neveryone = true\nroles = 'x'\n"),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_who_stands_in_two_pieces_is_there_twice() {
+    fn a_user_in_two_chunks_is_a_duplicate() {
         let (in_pieces, whole) = both(&format!("{HEAD}[users]\nann = 'r'\nbob = 'r'\nann = 's'\n"), 1);
         let (in_pieces, whole) = (in_pieces.expect("read").expect_err("wrong"), whole.expect_err("wrong"));
         assert_eq!(

@@ -105,7 +105,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn the_first_rule_that_matches_decides_about_a_publish(model in model(), asker in asker(), qos in 0..3_usize, retain: bool) {
+    fn the_first_matching_rule_decides_a_publish(model in model(), asker in asker(), qos in 0..3_usize, retain: bool) {
         let (policy, permissions) = resolve(&model, &asker);
         let mut cache = PublishCache::new(permissions.clone());
         for (number, topic) in topics().iter().enumerate() {
@@ -130,7 +130,7 @@ proptest! {
     }
 
     #[test]
-    fn a_subscription_is_granted_where_every_topic_is_allowed_and_nowhere_else(
+    fn a_subscription_is_granted_only_if_every_topic_is_allowed(
         model in model(), asker in asker(), filters in vec(filter(), 1..6), qos in 0..3_usize, shared: bool,
     ) {
         let (policy, permissions) = resolve(&model, &asker);
@@ -172,7 +172,7 @@ proptest! {
     }
 
     #[test]
-    fn a_message_is_received_where_the_first_rule_allows(model in model(), asker in asker(), qos in 0..3_usize, shared: bool) {
+    fn a_message_is_received_if_the_first_matching_rule_allows_it(model in model(), asker in asker(), qos in 0..3_usize, shared: bool) {
         let (_, permissions) = resolve(&model, &asker);
         for topic in topics() {
             let expected = verdict(model.first_for_receive(&asker, &topic, qos as u8, shared));
@@ -181,7 +181,7 @@ proptest! {
     }
 
     #[test]
-    fn a_client_not_affected_by_a_change_has_the_same_decisions(
+    fn a_change_does_not_affect_the_decisions_of_other_clients(
         model in model(), other in rule(), role in 0..3_usize, at in 0..4_usize, asker in asker(),
     ) {
         let mut changed = model.clone();
@@ -203,7 +203,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_a_panic(text in "\\PC{0,80}", topic in "[a/+#${}]{0,12}") {
+    fn no_text_causes_a_panic(text in "\\PC{0,80}", topic in "[a/+#${}]{0,12}") {
         for file in [text.clone(), format!("[[role]]\nname = 'r'\nrules = [{{ allow = 'publish', topics = '''{text}''' }}]")] {
             if let Ok(policy) = Policy::parse("access.toml", &file) {
                 let subject = Subject { client_id: &topic, user: Some(&text), listener: "", claims: &[], roles: &["r"] };
@@ -217,7 +217,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn a_warning_names_a_rule_that_never_decides_and_no_other_rule_never_does(rules in vec(rule(), 1..=4)) {
+    fn exactly_the_rules_that_never_decide_have_a_warning(rules in vec(rule(), 1..=4)) {
         let model = Model { roles: vec![rules] };
         let policy = Policy::parse("access.toml", &model.to_toml()).expect("a valid file");
         let lines: Vec<u32> = policy.warnings().iter().map(|warning| warning.rule.line).collect();

@@ -73,7 +73,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn an_imported_file_means_the_same(
+    fn an_imported_file_has_the_same_meaning(
         lines in vec(line(), 1..12),
         user in option::of(select(&["ann", "bob", "eve"][..])),
         client_id in select(&["a", "c"][..]),

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_read_and_nothing_else() {
+    fn messages_round_trip_and_other_bytes_are_refused() {
         let from = Incarnation(NonZeroU64::new(1).expect("not 0"));
         for kind in [GroupMessageKind::Ask { holds: 3 }, GroupMessageKind::Unassigned] {
             let message = GroupMessage { from, group: GroupKey(2), kind };
@@ -74,7 +74,7 @@ mod tests {
 
     /// The bytes are part of the format: a change requires a change of [`VERSION`].
     #[test]
-    fn bytes_stay_what_they_are() {
+    fn the_encoding_is_stable() {
         let from = Incarnation(NonZeroU64::new(1).expect("not 0"));
         let bytes = |kind| GroupMessage { from, group: GroupKey(2), kind }.encode();
         let group = 2_u128.to_le_bytes();

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_read_and_nothing_else() {
+    fn probes_round_trip_and_other_bytes_are_refused() {
         let from = Incarnation(NonZeroU64::new(1).expect("not 0"));
         for kind in [ProbeKind::Probe, ProbeKind::Echo] {
             let message = ProbeMessage { from, number: 2, kind };
@@ -73,7 +73,7 @@ mod tests {
 
     /// The bytes are part of the format: a change requires a change of [`VERSION`].
     #[test]
-    fn bytes_stay_what_they_are() {
+    fn the_encoding_is_stable() {
         let from = Incarnation(NonZeroU64::new(1).expect("not 0"));
         let bytes = |kind| ProbeMessage { from, number: 2, kind }.encode();
         let message = |kind: u8| [&[1, kind, 1, 0, 0, 0, 0, 0, 0, 0][..], &[2, 0, 0, 0, 0, 0, 0, 0]].concat();

@@ -93,7 +93,7 @@ fn samples() -> Vec<(Vec<u8>, Again)> {
 }
 
 #[test]
-fn what_was_written_is_read() {
+fn records_round_trip() {
     for node in nodes() {
         assert_eq!(NodeRecord::decode(&node.encode()), Ok(node));
     }
@@ -113,7 +113,7 @@ fn what_was_written_is_read() {
 
 /// The bytes are part of the format: a change requires a change of [`VERSION`].
 #[test]
-fn bytes_stay_what_they_are() {
+fn the_encoding_is_stable() {
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let name = "010000006103000000623a31";
     assert_eq!(hex(&nodes()[0].encode()), format!("010105000000000000000201000001{name}"));
@@ -163,7 +163,7 @@ fn bytes_stay_what_they_are() {
 }
 
 #[test]
-fn what_breaks_off_or_goes_on_is_refused() {
+fn truncated_and_extended_records_are_refused() {
     for (bytes, again) in samples() {
         for length in 0..bytes.len() {
             assert!(again(&bytes[..length]).is_err(), "{length} of {bytes:?}");
@@ -174,7 +174,7 @@ fn what_breaks_off_or_goes_on_is_refused() {
 }
 
 #[test]
-fn one_changed_byte_never_panics_and_what_is_read_is_written_the_same() {
+fn a_changed_byte_never_panics_and_accepted_records_round_trip() {
     for (bytes, again) in samples() {
         for at in 0..bytes.len() {
             for value in [0, 1, 2, 0x7f, 0x80, 0xff] {
@@ -189,7 +189,7 @@ fn one_changed_byte_never_panics_and_what_is_read_is_written_the_same() {
 }
 
 #[test]
-fn a_newer_version_is_told_from_damage() {
+fn a_newer_version_is_distinguished_from_damage() {
     for (mut bytes, again) in samples() {
         bytes[0] = VERSION + 1;
         assert_eq!(again(&bytes), Err(RecordError::Newer { version: VERSION + 1 }));

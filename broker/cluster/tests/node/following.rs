@@ -73,7 +73,7 @@ impl Node {
 }
 
 #[test]
-fn what_is_followed_arrives_in_order_and_once() {
+fn followed_messages_arrive_once_and_in_order() {
     let mut node = Node::begin(Settings::default());
     assert_eq!(node.follows(), [1]);
     node.answer_follow(groups(1, &[1, 2]));
@@ -85,7 +85,7 @@ fn what_is_followed_arrives_in_order_and_once() {
 }
 
 #[test]
-fn a_gap_in_what_is_followed_is_read_again() {
+fn a_gap_in_a_followed_stream_is_read_again() {
     let mut node = Node::begin(Settings::default());
     node.answer_follow(groups(1, &[1, 3]));
     assert_eq!(node.arrived(), [(vec![1], 0)], "groups after the gap wait");
@@ -97,7 +97,7 @@ fn a_gap_in_what_is_followed_is_read_again() {
 }
 
 #[test]
-fn what_has_gone_by_age_is_counted_as_lost() {
+fn expired_messages_are_counted_as_lost() {
     let mut node = Node::begin(Settings::default());
     node.answer_follow(groups(5, &[5]));
     node.answer_read(groups(5, &[5, 7]));
@@ -110,7 +110,7 @@ fn what_has_gone_by_age_is_counted_as_lost() {
 }
 
 #[test]
-fn damage_is_lost_and_a_newer_version_ends_the_partition() {
+fn damaged_messages_are_lost_and_a_newer_version_ends_the_partition() {
     let mut node = Node::begin(Settings::default());
     let Answer::Groups { first, mut groups } = groups(1, &[1, 2, 3, 4]) else { unreachable!("they are groups") };
     groups[1].1.pop();
@@ -124,7 +124,7 @@ fn damage_is_lost_and_a_newer_version_ends_the_partition() {
 }
 
 #[test]
-fn no_more_arrives_than_all_shards_take() {
+fn delivery_is_limited_to_what_all_shards_accept() {
     let settings = Settings { shards: 2, in_flight_max_bytes: 1, ..Settings::default() };
     let mut node = Node::begin(settings);
     node.answer_follow(groups(1, &[1]));
@@ -139,7 +139,7 @@ fn no_more_arrives_than_all_shards_take() {
 }
 
 #[test]
-fn those_who_are_behind_share_a_read_and_what_is_kept_is_not_read() {
+fn lagging_sessions_share_a_read_and_cached_messages_are_not_read() {
     let mut node = Node::begin(Settings::default());
     let request = |number, from| ReadRequest { number, partition: partition(), from: Sequence(from) };
     node.member.read(0, request(1, 1));
@@ -165,7 +165,7 @@ fn those_who_are_behind_share_a_read_and_what_is_kept_is_not_read() {
 }
 
 #[test]
-fn a_lane_goes_on_when_all_its_groups_have_gone_by_age() {
+fn a_partition_continues_after_all_its_groups_have_expired() {
     let mut node = Node::begin(Settings::default());
     node.member.claim(0, 1, "c", Start::Clean);
     node.collect();

@@ -86,7 +86,7 @@ fn place(sequence: u64) -> Place {
 }
 
 #[test]
-fn who_has_joined_is_told_so_at_once() {
+fn a_joined_member_is_confirmed_at_once() {
     let mut node = Node::with_a_member();
     node.member.join(0, SEED.client("a"), 5, SHARE);
     node.collect();
@@ -94,7 +94,7 @@ fn who_has_joined_is_told_so_at_once() {
 }
 
 #[test]
-fn a_node_without_members_gives_back_what_it_delivers() {
+fn a_node_without_members_returns_its_leases() {
     let mut node = Node::with_a_member();
     node.member.checkpoint(0, group(), vec![(partition(), place(4), vec![place(2)])]);
     node.collect();
@@ -117,7 +117,7 @@ fn a_node_without_members_gives_back_what_it_delivers() {
 }
 
 #[test]
-fn who_unsubscribes_removes_no_later_subscription() {
+fn an_unsubscribe_does_not_remove_a_later_subscription() {
     for (epoch, is_left) in [(4, false), (5, false), (6, true)] {
         let mut node = Node::begin(Settings::default());
         let mut record = ShareRecord::new(SHARE, [Place::START; 16]);
@@ -134,7 +134,7 @@ fn who_unsubscribes_removes_no_later_subscription() {
 }
 
 #[test]
-fn a_write_of_unknown_fate_is_followed_by_another_one() {
+fn a_write_with_an_unknown_outcome_is_repeated() {
     let mut node = Node::with_a_member();
     node.member.checkpoint(0, group(), vec![(partition(), place(4), vec![])]);
     node.collect();
@@ -149,7 +149,7 @@ fn a_write_of_unknown_fate_is_followed_by_another_one() {
 }
 
 #[test]
-fn who_delivers_more_gives_half_of_what_it_has_more() {
+fn the_node_with_more_leases_gives_half_of_the_difference() {
     let mut node = Node::with_a_member();
     let ask = |from: u64, holds: u8| {
         let mut bytes = vec![VERSION, 16];
@@ -178,7 +178,7 @@ fn who_delivers_more_gives_half_of_what_it_has_more() {
 }
 
 #[test]
-fn a_record_that_cannot_be_read_refuses_the_subscription() {
+fn an_unreadable_record_refuses_the_subscription() {
     let mut node = Node::begin(Settings::default());
     node.member.join(0, SEED.client("a"), 5, SHARE);
     node.collect();
@@ -188,7 +188,7 @@ fn a_record_that_cannot_be_read_refuses_the_subscription() {
 }
 
 #[test]
-fn a_group_that_begins_anew_has_nothing_of_what_came_before() {
+fn a_recreated_group_has_no_earlier_messages() {
     let mut node = Node::with_a_member();
     let client = SEED.client("a");
     node.member.checkpoint(0, group(), vec![(partition(), place(4), vec![place(2)])]);
@@ -228,7 +228,7 @@ fn a_group_that_begins_anew_has_nothing_of_what_came_before() {
 }
 
 #[test]
-fn leases_that_begin_where_they_were_or_before_the_old_ones_have_ended_are_found() {
-    is_found(Mutant::RecreatesAtOldPosition, a_group_that_begins_anew_has_nothing_of_what_came_before);
-    is_found(Mutant::TrustsLateReturns, a_group_that_begins_anew_has_nothing_of_what_came_before);
+fn leases_with_an_old_position_or_an_early_start_are_found() {
+    is_found(Mutant::RecreatesAtOldPosition, a_recreated_group_has_no_earlier_messages);
+    is_found(Mutant::TrustsLateReturns, a_recreated_group_has_no_earlier_messages);
 }

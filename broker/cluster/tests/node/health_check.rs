@@ -110,7 +110,7 @@ fn is_of_group(operation: &Operation) -> bool {
 }
 
 #[test]
-fn a_member_is_removed_when_its_session_is_gone_or_has_the_subscription_no_more() {
+fn a_member_without_a_session_or_subscription_is_removed() {
     assert!(Node::removes(None), "it has expired, or was removed by a dead node's successor");
     assert!(Node::removes(Some((8, session(None, 5, b"other")))), "it was written without the subscription");
     assert!(Node::removes(Some((8, session(None, 7, b"")))), "it is none");
@@ -119,7 +119,7 @@ fn a_member_is_removed_when_its_session_is_gone_or_has_the_subscription_no_more(
 }
 
 #[test]
-fn a_member_stays_whose_session_may_have_the_subscription() {
+fn a_member_whose_session_may_have_the_subscription_stays() {
     assert!(!Node::removes(Some((8, session(None, 5, b"member")))), "its client is away");
     assert!(!Node::removes(Some((8, session(Some(1), 7, b"member")))), "another node serves it");
     assert!(!Node::removes(Some((8, session(Some(1), 5, b"other")))), "it has just subscribed and is not saved yet");
@@ -129,7 +129,7 @@ fn a_member_stays_whose_session_may_have_the_subscription() {
 }
 
 #[test]
-fn who_has_come_back_meanwhile_stays_a_member() {
+fn a_member_that_has_rejoined_meanwhile_stays() {
     let mut node = Node::begin(settings());
     node.finds(&group_of(&[("a", 5)]), 0);
     node.answer(is_check, Answer::Got(None));
@@ -141,7 +141,7 @@ fn who_has_come_back_meanwhile_stays_a_member() {
 }
 
 #[test]
-fn a_pass_that_has_used_up_its_budget_is_continued_by_the_next_one() {
+fn a_pass_that_exhausts_its_budget_is_continued_by_the_next() {
     let mut node = Node::begin(Settings { group_check_members_max: 2, ..settings() });
     let names = ["a", "b", "c", "d", "e"];
     let record = group_of(&names.map(|name| (name, 5)));
@@ -163,7 +163,7 @@ fn a_pass_that_has_used_up_its_budget_is_continued_by_the_next_one() {
 }
 
 #[test]
-fn the_record_of_a_group_goes_when_it_has_had_no_members_for_long() {
+fn the_record_of_a_group_without_members_is_deleted_later() {
     let age_ms = u64::from(settings().empty_group_s) * 1000;
     for (members, age_ms, goes) in
         [(&[][..], age_ms, true), (&[][..], age_ms - 1, false), (&[("a", 5)][..], age_ms, false)]
@@ -180,7 +180,7 @@ fn the_record_of_a_group_goes_when_it_has_had_no_members_for_long() {
 }
 
 #[test]
-fn who_starts_clean_is_no_member_of_what_the_session_before_had() {
+fn a_clean_start_ends_memberships_of_the_previous_session() {
     for (start, is_forgotten) in [(Start::Clean, true), (Start::Resume, false)] {
         let mut node = Node::begin(settings());
         node.member.claim(0, 1, "a", start);
@@ -207,11 +207,11 @@ fn who_starts_clean_is_no_member_of_what_the_session_before_had() {
 }
 
 #[test]
-fn a_patrol_that_removes_too_much_or_too_little_is_found() {
-    let gone: fn() = a_member_is_removed_when_its_session_is_gone_or_has_the_subscription_no_more;
+fn a_health_check_that_removes_too_much_or_too_little_is_found() {
+    let gone: fn() = a_member_without_a_session_or_subscription_is_removed;
     is_found(Mutant::KeepsEndedMembers, gone);
     is_found(Mutant::TrustsOneMissingRead, gone);
-    is_found(Mutant::RemovesOfflineMember, a_member_stays_whose_session_may_have_the_subscription);
-    is_found(Mutant::RemovesRejoinedMember, who_has_come_back_meanwhile_stays_a_member);
-    is_found(Mutant::KeepsEmptyGroups, the_record_of_a_group_goes_when_it_has_had_no_members_for_long);
+    is_found(Mutant::RemovesOfflineMember, a_member_whose_session_may_have_the_subscription_stays);
+    is_found(Mutant::RemovesRejoinedMember, a_member_that_has_rejoined_meanwhile_stays);
+    is_found(Mutant::KeepsEmptyGroups, the_record_of_a_group_without_members_is_deleted_later);
 }

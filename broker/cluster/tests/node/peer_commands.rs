@@ -28,7 +28,7 @@ impl Node {
 }
 
 #[test]
-fn an_order_is_said_again_until_it_is_heard_and_is_carried_out_once() {
+fn a_command_is_repeated_until_received_and_executed_once() {
     let (mut one, mut other) = (Node::begin(Settings::default()), Node::begin(Settings::default()));
     one.hears_of(2, "b");
     assert_eq!(one.peer_commands(7, "b"), None);
@@ -57,7 +57,7 @@ fn an_order_is_said_again_until_it_is_heard_and_is_carried_out_once() {
 }
 
 #[test]
-fn an_order_that_nobody_answers_comes_to_an_end() {
+fn a_command_without_a_response_times_out() {
     let settings = Settings { lease_ms: 60_000, ..Settings::default() };
     let mut node = Node::begin(settings.clone());
     node.hears_of(2, "b");
@@ -75,6 +75,6 @@ fn an_order_that_nobody_answers_comes_to_an_end() {
 }
 
 #[test]
-fn an_order_that_is_carried_out_twice_is_found() {
-    is_found(Mutant::ExecutesTwice, an_order_is_said_again_until_it_is_heard_and_is_carried_out_once);
+fn a_command_that_is_executed_twice_is_found() {
+    is_found(Mutant::ExecutesTwice, a_command_is_repeated_until_received_and_executed_once);
 }

@@ -36,7 +36,7 @@ fn batches(sizes: &[usize]) -> Vec<usize> {
 }
 
 #[test]
-fn the_engine_is_told_of_some_messages_at_once_and_not_of_too_many() {
+fn the_engine_receives_retained_messages_at_once_in_limited_batches() {
     assert_eq!(batches(&[128]), [1]);
     assert_eq!(batches(&[128; RETAINED_BATCH_MAX]), [RETAINED_BATCH_MAX]);
     assert_eq!(batches(&[128; 2 * RETAINED_BATCH_MAX + 1]), [RETAINED_BATCH_MAX, RETAINED_BATCH_MAX, 1]);

@@ -30,7 +30,7 @@ fn is_about(operation: &Operation, key: Key) -> bool {
 }
 
 #[test]
-fn a_node_whose_record_is_newer_is_told_of_once_and_never_buried() {
+fn a_node_with_a_newer_record_is_reported_once_and_never_removed() {
     let mut node = Node::begin(Settings::default());
     let other = life(2);
     node.member.observe_node(0, other, Revision(5), &alive(1));
@@ -53,7 +53,7 @@ fn a_node_whose_record_is_newer_is_told_of_once_and_never_buried() {
 }
 
 #[test]
-fn a_session_that_a_newer_broker_has_written_is_refused_and_left_as_it_is() {
+fn a_session_written_by_a_newer_broker_is_refused_and_unchanged() {
     let mut node = Node::begin(Settings::default());
     node.member.claim(0, 7, "c", Start::Clean);
     node.collect();
@@ -78,7 +78,7 @@ fn a_session_that_a_newer_broker_has_written_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn what_a_newer_broker_retains_is_passed_over_and_the_rest_is_not() {
+fn retained_messages_of_a_newer_version_are_skipped() {
     let mut node = Node::begin(Settings::default());
     node.advance(TICK_MS);
     let kept = |sequence: u64, topic: &str| {
@@ -122,7 +122,7 @@ fn a_former_life_is_not_gone_because_of_one_answer() {
 }
 
 #[test]
-fn a_former_life_is_gone_when_a_write_says_so() {
+fn a_previous_incarnation_is_gone_when_a_write_says_so() {
     a_former_life_is_not_gone_because_of_one_answer();
     is_found(Mutant::TrustsOneMissingAnswer, a_former_life_is_not_gone_because_of_one_answer);
     let former = life(9);

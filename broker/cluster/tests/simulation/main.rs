@@ -26,7 +26,7 @@ fn live(seed: u64) {
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_and_a_client_has_one_node_at_a_time() {
+fn no_acknowledged_message_is_lost_and_clients_have_one_node() {
     let one = std::env::var("TAUTWIRE_CLUSTER_SEED").ok().and_then(|seed| seed.parse().ok());
     let seeds = std::env::var("TAUTWIRE_CLUSTER_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(SEEDS);
     let mut done = Tally::default();

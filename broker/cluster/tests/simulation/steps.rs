@@ -187,7 +187,7 @@ fn store_with_newer_configuration() -> Store {
 }
 
 #[test]
-fn a_node_that_cannot_read_the_configuration_never_begins_to_serve() {
+fn a_node_that_cannot_read_the_configuration_never_serves() {
     let mut node = Node::on(store_with_newer_configuration());
     node.pass(20_000);
     assert!(!node.member.is_serving(node.now_ms) && node.member.status(node.now_ms).config.is_behind);
@@ -196,7 +196,7 @@ fn a_node_that_cannot_read_the_configuration_never_begins_to_serve() {
 }
 
 #[test]
-fn a_node_that_cannot_take_on_a_revision_keeps_its_clients_and_takes_no_others() {
+fn a_node_that_cannot_apply_a_revision_accepts_no_new_clients() {
     let mut node = Node::on(Store::default());
     node.connect(1, "first");
     node.member.propose(7, 0, part("new"));
@@ -218,7 +218,7 @@ fn a_node_that_cannot_take_on_a_revision_keeps_its_clients_and_takes_no_others()
 }
 
 #[test]
-fn a_node_that_could_not_take_on_a_revision_may_do_so_later_or_replace_it() {
+fn a_node_can_apply_or_replace_a_failed_revision_later() {
     let mut node = Node::on(Store::default());
     node.member.propose(1, 0, part("a"));
     node.carry_out();
@@ -240,7 +240,7 @@ fn a_node_that_could_not_take_on_a_revision_may_do_so_later_or_replace_it() {
 }
 
 #[test]
-fn a_life_begins_to_serve_by_the_revision_that_the_store_has_and_by_no_older_one() {
+fn an_incarnation_starts_with_the_stored_revision() {
     let record = |number, what| ConfigRecord { number, by: (life(9), number), parts: part(what) }.encode();
     let mut store = Store::default();
     let mut put = |expected, value| match store.apply(Operation::Put { key: Key::Config, expected, value }, false).0 {
@@ -262,7 +262,7 @@ fn a_life_begins_to_serve_by_the_revision_that_the_store_has_and_by_no_older_one
 }
 
 #[test]
-fn a_proposal_on_an_old_revision_is_refused() {
+fn a_proposal_based_on_an_old_revision_is_refused() {
     let mut node = Node::on(Store::default());
     for (ticket, base, outcome) in [(1, 0, ProposalOutcome::Accepted(1)), (2, 0, ProposalOutcome::Outdated(1))] {
         node.member.propose(ticket, base, part("x"));
@@ -276,7 +276,7 @@ fn a_proposal_on_an_old_revision_is_refused() {
 }
 
 #[test]
-fn what_waits_too_long_is_refused_and_what_is_on_its_way_is_not() {
+fn messages_that_wait_too_long_are_refused_unless_in_flight() {
     let (mut node, client) = Node::with_appends_held_up();
     node.publish(client, 11, None, None);
     node.publish(client, 12, None, None);
@@ -306,7 +306,7 @@ fn two_topics() -> [String; 2] {
 }
 
 #[test]
-fn what_follows_a_refused_message_of_its_client_is_refused_with_it() {
+fn messages_after_a_refused_one_of_the_same_client_are_refused() {
     let [topic, elsewhere] = two_topics();
     let mut node = Node::on(Store::default());
     let [client, other] = ["c", "d"].map(|name| node.connect(1, name));
@@ -337,7 +337,7 @@ fn what_follows_a_refused_message_of_its_client_is_refused_with_it() {
 }
 
 #[test]
-fn what_is_handed_over_before_a_refusal_is_known_is_refused() {
+fn messages_submitted_before_a_refusal_is_known_are_refused() {
     let (mut node, client) = Node::with_appends_held_up();
     node.publish(client, 11, None, None);
     node.publish(client, 12, None, None);
@@ -352,7 +352,7 @@ fn what_is_handed_over_before_a_refusal_is_known_is_refused() {
 }
 
 #[test]
-fn a_message_of_an_operator_is_stored_or_refused() {
+fn an_operators_message_is_stored_or_refused() {
     let mut node = Node::on(Store::default());
     node.take();
     let own = |retain: Option<Retain>| OperatorPublish {
@@ -375,7 +375,7 @@ fn a_message_of_an_operator_is_stored_or_refused() {
 }
 
 #[test]
-fn a_retained_message_is_acknowledged_when_it_is_retained() {
+fn a_retained_message_is_acknowledged_after_it_is_retained() {
     let mut node = Node::on(Store::default());
     let client = node.connect(1, "c");
     node.take();
@@ -396,7 +396,7 @@ fn a_retained_message_is_acknowledged_when_it_is_retained() {
 }
 
 #[test]
-fn a_drained_node_sends_its_clients_to_whoever_has_least_and_ends() {
+fn a_draining_node_moves_clients_to_the_least_loaded_and_stops() {
     let mut node = Node::on(Store::default());
     let clients: Vec<_> = (0..4).map(|n| node.connect(n, &format!("c{n}"))).collect();
     node.take();
@@ -424,7 +424,7 @@ fn a_drained_node_sends_its_clients_to_whoever_has_least_and_ends() {
 }
 
 #[test]
-fn a_node_gives_away_what_it_has_above_its_share() {
+fn a_node_gives_up_leases_above_its_share() {
     let mut node = Node::on(Store::default());
     for n in 0..10 {
         node.connect(n, &format!("c{n}"));
@@ -450,7 +450,7 @@ fn has_intent(node: &Node, client: ClientKey) -> bool {
 }
 
 #[test]
-fn a_qos_2_message_is_refused_when_the_record_has_forgotten_it() {
+fn a_qos_2_message_is_refused_after_its_record_is_deleted() {
     let (mut node, client) = Node::with_appends_held_up();
     node.publish(client, 11, None, None);
     node.publish(client, 12, Some(5), None);
@@ -467,7 +467,7 @@ fn a_qos_2_message_is_refused_when_the_record_has_forgotten_it() {
 }
 
 #[test]
-fn a_message_that_is_withdrawn_leaves_its_identifier_to_a_later_one() {
+fn a_withdrawn_message_frees_its_identifier() {
     let (mut node, client) = Node::with_appends_held_up();
     node.publish(client, 11, None, None);
     node.publish(client, 12, Some(5), None);
@@ -493,7 +493,7 @@ fn a_message_that_is_withdrawn_leaves_its_identifier_to_a_later_one() {
 }
 
 #[test]
-fn no_message_passes_one_of_qos_2_that_was_withdrawn_before_the_record_has_forgotten_it() {
+fn no_message_overtakes_a_withdrawn_qos_2_message_with_a_record() {
     let mut node = Node::on(Store::default());
     let clients = ["c", "d"].map(|name| node.connect(1, name));
     node.take();
@@ -514,7 +514,7 @@ fn no_message_passes_one_of_qos_2_that_was_withdrawn_before_the_record_has_forgo
 }
 
 #[test]
-fn a_session_that_is_not_of_a_nodes_share_is_left_to_others_only_for_a_while() {
+fn sessions_outside_of_a_nodes_share_are_collected_after_a_while() {
     let mut store = Store::default();
     let dead = NodeState::Removed { ends: Box::default() };
     let record = NodeRecord { name: "d".to_owned(), reference: String::new(), state: dead };
@@ -561,7 +561,7 @@ fn a_session_that_is_not_of_a_nodes_share_is_left_to_others_only_for_a_while() {
 
 /// A late heartbeat does not bring a node back whose removal has begun.
 #[test]
-fn a_node_whose_record_says_that_it_is_dying_serves_nobody_any_more() {
+fn a_node_whose_record_says_dying_stops_serving() {
     let mut node = Node::on(Store::default());
     node.pass(2000);
     assert!(node.member.is_serving(node.now_ms));
@@ -585,7 +585,7 @@ fn beat(node: &mut Node, number: u64, beat: u64, expected: Option<Revision>) -> 
 }
 
 #[test]
-fn a_node_whose_beat_nobody_was_told_of_is_not_buried() {
+fn a_node_with_an_unreported_heartbeat_is_not_removed() {
     let mut node = Node::on(Store::default());
     let (seen, record) = beat(&mut node, 2, 1, None);
     node.member.observe_node(node.now_ms, life(2), seen, &record);
@@ -598,18 +598,15 @@ fn a_node_whose_beat_nobody_was_told_of_is_not_buried() {
 }
 
 #[test]
-fn the_faults_that_the_simulation_meets_too_rarely_are_found_here() {
+fn faults_that_the_simulation_rarely_reaches_are_found_here() {
     let tests: [(Mutant, fn()); 7] = [
-        (Mutant::RemovesWithoutRevision, a_node_whose_beat_nobody_was_told_of_is_not_buried),
-        (Mutant::RefusesOnlyOne, what_follows_a_refused_message_of_its_client_is_refused_with_it),
-        (Mutant::AcceptsAfterRefusal, what_is_handed_over_before_a_refusal_is_known_is_refused),
-        (Mutant::IgnoresOwnRemoval, a_node_whose_record_says_that_it_is_dying_serves_nobody_any_more),
-        (Mutant::RefusesBeforeRecord, a_qos_2_message_is_refused_when_the_record_has_forgotten_it),
-        (
-            Mutant::AppendsAfterRefusal,
-            no_message_passes_one_of_qos_2_that_was_withdrawn_before_the_record_has_forgotten_it,
-        ),
-        (Mutant::CollectsOnlyItsShare, a_session_that_is_not_of_a_nodes_share_is_left_to_others_only_for_a_while),
+        (Mutant::RemovesWithoutRevision, a_node_with_an_unreported_heartbeat_is_not_removed),
+        (Mutant::RefusesOnlyOne, messages_after_a_refused_one_of_the_same_client_are_refused),
+        (Mutant::AcceptsAfterRefusal, messages_submitted_before_a_refusal_is_known_are_refused),
+        (Mutant::IgnoresOwnRemoval, a_node_whose_record_says_dying_stops_serving),
+        (Mutant::RefusesBeforeRecord, a_qos_2_message_is_refused_after_its_record_is_deleted),
+        (Mutant::AppendsAfterRefusal, no_message_overtakes_a_withdrawn_qos_2_message_with_a_record),
+        (Mutant::CollectsOnlyItsShare, sessions_outside_of_a_nodes_share_are_collected_after_a_while),
     ];
     for (mutant, test) in tests {
         mutate(Some(mutant));

@@ -94,7 +94,7 @@ fn live_messages_are_readable_and_files_stay_within_twice_their_size() {
 }
 
 #[test]
-fn nothing_is_written_beyond_the_limit_until_a_message_is_freed() {
+fn writes_stop_at_the_limit_until_a_message_is_freed() {
     let files = FaultyFiles::default();
     let mut store = store(&files, 3 * u64::from(FILE_BYTES));
     let messages: Vec<Message> = (0..20).map(|n| message(n, 1_000)).collect();
@@ -111,7 +111,7 @@ fn nothing_is_written_beyond_the_limit_until_a_message_is_freed() {
 }
 
 #[test]
-fn a_damaged_record_harms_no_other_and_is_not_moved() {
+fn a_damaged_record_affects_no_other_and_is_not_moved() {
     let files = FaultyFiles::default();
     let mut store = store(&files, 1 << 30);
     let messages: Vec<Message> = (0..8).map(|n| message(n, 900)).collect();

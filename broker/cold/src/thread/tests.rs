@@ -104,7 +104,7 @@ fn written_messages_are_readable_until_freed() {
 }
 
 #[test]
-fn disk_failures_are_reported_and_nothing_counts_as_written() {
+fn disk_failures_are_reported_and_writes_are_not_counted() {
     let files = FaultyFiles::default();
     let mut world = World::new(files.clone());
     files.set_faults(Faults { writing: true, ..Faults::default() });

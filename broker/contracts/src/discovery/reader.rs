@@ -195,7 +195,7 @@ mod tests {
     use crate::{Files, LoadLimits};
 
     #[test]
-    fn a_client_gets_the_contracts_that_the_broker_has() {
+    fn a_client_receives_the_contracts_of_the_broker() {
         let files: Files = [
             (
                 "contracts.toml",

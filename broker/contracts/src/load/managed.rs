@@ -60,7 +60,7 @@ mod tests {
     const SCHEMA: (&str, &str) = ("a.json", "{\"type\":\"object\"}");
 
     #[test]
-    fn a_managed_file_goes_over_the_contract_of_its_name_and_adds_others() {
+    fn a_managed_file_replaces_the_contract_of_its_name_and_adds_others() {
         let over = ("managed/a.toml", "topics = \"other\"\nformat = \"json\"\nschema = \"managed/1.json\"\n");
         let more = ("managed/c.toml", "topics = \"c/#\"\nformat = [\"json\"]\nschema = \"a.json\"\n");
         let new = ("managed/1.json", "{}");
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_contract_can_be_taken_away() {
+    fn a_contract_can_be_removed() {
         let gone = ("managed/a.toml", "removed = true\n");
         assert_eq!(load(&[OWN, SCHEMA, gone]).expect("loads"), ["b b a.json"]);
         let both = ("managed/a.toml", "removed = true\ntopics = \"a\"\n");
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_left_behind_in_the_managed_folder_do_not_matter() {
+    fn unused_schemas_in_the_managed_folder_are_ignored() {
         let left = ("managed/2.proto", "syntax = \"proto3\"; import \"gone.proto\"; message M {}");
         assert_eq!(load(&[OWN, SCHEMA, left]).expect("loads").len(), 2);
     }

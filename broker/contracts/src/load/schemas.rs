@@ -229,7 +229,7 @@ mod tests {
 
     /// With or without the message's name or package.
     #[test]
-    fn the_manifest_goes_before_the_option_of_a_message() {
+    fn the_manifest_overrides_the_option_of_a_message() {
         let schema = "syntax = \"proto3\"; package a; import \"tautwire/contract.proto\";\n\
                       message M { option (tautwire.contract) = { name: \"own\" topics: \"a\" }; }";
         for message in ["", "message = \"M\"\n", "message = \"a.M\"\n"] {

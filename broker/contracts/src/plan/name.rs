@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_all_lengths_are_told_from_others() {
+    fn names_of_all_lengths_are_distinguished() {
         let letters = "abcdefghijklmnopqrstuvwxyz";
         for length in 0..letters.len() {
             let name = Name::from(&letters[..length]);

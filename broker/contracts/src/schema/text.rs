@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formats_know_their_own() {
+    fn formats_recognize_their_files() {
         for (format, text, fits) in [
             (TextFormat::DateTime, "2026-01-02T03:04:05Z", true),
             (TextFormat::Date, "2024-02-29", true),

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_lengths_come_back() {
+    fn all_lengths_round_trip() {
         for length in 0..20u8 {
             let bytes = (0..length).map(|at| at.wrapping_mul(37) ^ 0xa5).collect::<Vec<_>>();
             let mut text = Vec::new();
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_base64_is_refused() {
+    fn invalid_base64_is_refused() {
         for text in ["A", "AAAAA", "AA=", "AAA==", "A===", "AA==AA==", "AAA?", "AB", "AAB=", "=", "Aé"] {
             assert!(!is_valid(text), "{text}");
             assert!(decode(text, &mut Vec::new()).is_none(), "{text}");

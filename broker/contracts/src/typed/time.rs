@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn known_moments() {
+    fn known_timestamps_are_parsed() {
         for (text, seconds, nanos) in [
             ("1970-01-01T00:00:00Z", 0, 0),
             ("0001-01-01T00:00:00Z", -62_135_596_800, 0),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn every_day_of_a_thousand_years_comes_back() {
+    fn every_day_of_a_thousand_years_round_trips() {
         for day in (-200_000..200_000).step_by(37) {
             let seconds = day * DAY_S + 4_711;
             assert_eq!(parse_timestamp(&timestamp(seconds, 0)), Some((seconds, 0)));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_moment_is_refused() {
+    fn invalid_timestamps_are_refused() {
         for text in [
             "",
             "2020-01-01",
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_of_time() {
+    fn durations_are_parsed() {
         for (text, seconds, nanos) in [
             ("1.500s", 1, 500_000_000),
             ("-0.000000001s", 0, -1),

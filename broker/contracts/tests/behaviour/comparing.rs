@@ -20,7 +20,7 @@ fn proto(old: &str, new: &str, formats: &str) -> (Vec<String>, Effect) {
 }
 
 #[test]
-fn changes_of_a_message_break_whom_they_break() {
+fn incompatible_changes_of_a_message_name_the_affected_clients() {
     let m = |fields: &str| format!("message M {{ {fields} }}");
     for (old, new, formats, expected, verdict) in [
         ("optional int32 a = 1;", "optional int32 a = 1;", "'protobuf'", "", Effect::None),
@@ -126,7 +126,7 @@ fn changes_of_a_message_break_whom_they_break() {
 }
 
 #[test]
-fn changes_are_found_in_messages_within_messages_and_in_enumerations() {
+fn changes_are_found_in_nested_messages_and_enumerations() {
     let text = |inner: &str, values: &str| {
         format!(
             "message M {{ optional M again = 1; optional I inner = 2; optional E e = 3; }} message I {{ {inner} }} enum E {{ {values} }}"
@@ -145,7 +145,7 @@ fn changes_are_found_in_messages_within_messages_and_in_enumerations() {
 }
 
 #[test]
-fn changes_of_a_json_schema_break_whom_they_break() {
+fn incompatible_changes_of_a_json_schema_name_the_affected_clients() {
     let keys = ["topics = 't'\nformat = 'json'\n"; 2];
     for (old, new, expected, verdict) in [
         (r#"{"type":"string"}"#, r#"{"type":"string"}"#, "", Effect::None),

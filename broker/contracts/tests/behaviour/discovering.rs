@@ -74,7 +74,7 @@ fn documents_are_equal_in_both_encodings() {
 }
 
 #[test]
-fn pages_follow_each_other_until_the_last() {
+fn pages_are_linked_until_the_last() {
     let catalogue = catalogue(PAGE_MAX + 5);
     let first = ask(&catalogue, &json!({}));
     assert_eq!(names(&first).len(), PAGE_MAX);
@@ -93,7 +93,7 @@ fn pages_follow_each_other_until_the_last() {
 }
 
 #[test]
-fn requests_accept_both_encodings_and_may_be_empty() {
+fn requests_accept_both_encodings_and_can_be_empty() {
     let catalogue = catalogue(1);
     let all = answer(&catalogue, Format::Json, b"");
     assert_eq!(all, answer(&catalogue, Format::Json, b"{}"));
@@ -108,7 +108,7 @@ fn requests_accept_both_encodings_and_may_be_empty() {
 }
 
 #[test]
-fn a_client_of_the_old_protocol_understands_the_answer() {
+fn a_client_of_the_old_protocol_understands_the_response() {
     // The schema of the other protocol, as its clients have it.
     let schema = "syntax = \"proto3\";\nmessage ServiceDiscoveryResponse { repeated SchemaInfo schemas = 1; }\n\
                   message SchemaInfo { string topic = 1; string message_type = 2; string schema_source = 3; }\n";
@@ -125,7 +125,7 @@ fn a_client_of_the_old_protocol_understands_the_answer() {
 
 /// Schemas of 100 KB each: no response has many of them, and paging returns them all.
 #[test]
-fn a_page_has_a_bound_in_bytes() {
+fn a_page_has_a_size_limit() {
     const CONTRACTS: usize = 12;
     let mut manifest = String::new();
     let mut files = Vec::new();

@@ -6,7 +6,7 @@ const SCHEMA: (&str, &str) =
     ("s.proto", "syntax = \"proto3\";\nmessage M { string id = 1; repeated M items = 2; int32 n = 3; }\n");
 
 #[test]
-fn a_content_type_that_names_a_format_decides() {
+fn a_content_type_that_names_a_format_selects_it() {
     let both = contract("topics = 't'\nformat = ['protobuf', 'json']\nmessage = 'M'", SCHEMA);
     let json = br#"{"id":"a"}"#;
     for name in ["application/json", "Application/JSON", "application/json; charset=utf-8", "text/json"] {
@@ -21,7 +21,7 @@ fn a_content_type_that_names_a_format_decides() {
 }
 
 #[test]
-fn without_one_a_payload_is_of_the_first_format_that_it_satisfies() {
+fn without_a_content_type_the_first_matching_format_is_used() {
     let both = contract("topics = 't'\nformat = ['protobuf', 'json']\nmessage = 'M'", SCHEMA);
     for content_type in [None, Some("application/octet-stream"), Some("")] {
         assert_eq!(both.check("t", content_type, b"\x0a\x01a"), Ok(Format::Protobuf));
@@ -36,7 +36,7 @@ fn without_one_a_payload_is_of_the_first_format_that_it_satisfies() {
 }
 
 #[test]
-fn a_violation_says_where_what_was_expected_and_what_was_there() {
+fn a_violation_has_a_location_and_the_expected_and_actual_values() {
     let json = contract("topics = 't'\nformat = ['json', 'protobuf', 'messagepack']\nmessage = 'M'", SCHEMA);
     let violation = json.check("t", None, br#"{"items":[{},{"items":[{"n":"secret"}]}]}"#).expect_err("invalid");
     let message = violation.to_string();
@@ -48,7 +48,7 @@ fn a_violation_says_where_what_was_expected_and_what_was_there() {
 }
 
 #[test]
-fn unknown_fields_and_values_break_a_contract_that_refuses_them() {
+fn a_strict_contract_refuses_unknown_fields_and_values() {
     const SCHEMA: (&str, &str) =
         ("s.proto", "syntax = \"proto3\";\nmessage M { E e = 1; repeated E es = 2; }\nenum E { A = 0; B = 1; }\n");
     let formats = "topics = 't'\nformat = ['json', 'protobuf', 'messagepack']\nmessage = 'M'";

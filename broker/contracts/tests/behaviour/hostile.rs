@@ -64,7 +64,7 @@ fn limits_hold_for_messages_enumerations_and_required_fields() {
 }
 
 #[test]
-fn text_nested_deep_is_refused_and_no_crash() {
+fn deeply_nested_text_is_refused_without_a_crash() {
     let nested = |depth: usize| "message M0 {".repeat(depth) + &"}".repeat(depth);
     assert_eq!(proto(&nested(30)), "");
     for bomb in [nested(65), nested(20_000), "{".repeat(500_000), format!("message M0 {{ {}", "map<".repeat(100_000))] {
@@ -82,7 +82,7 @@ fn text_nested_deep_is_refused_and_no_crash() {
 }
 
 #[test]
-fn deep_imports_load_or_are_refused_and_no_crash() {
+fn deep_imports_are_loaded_or_refused_without_a_crash() {
     let chain = |count: usize| {
         let mut list = vec![("contracts.toml".to_owned(), MANIFEST.replace("'s.proto'", "'f0.proto'"))];
         for at in 0..count {
@@ -111,7 +111,7 @@ fn a_file_that_is_too_large_is_refused() {
 }
 
 #[test]
-fn large_json_schemas_are_refused_before_they_take_time() {
+fn large_json_schemas_are_refused_early() {
     let many = |count: usize, of: &dyn Fn(usize) -> String| (0..count).map(of).collect::<Vec<_>>().join(",");
     let properties = format!("{{\"properties\":{{{}}}}}", many(30_000, &|at| format!("\"p{at}\":{{\"$ref\":\"#\"}}")));
     assert!(json(&properties).contains("there are more than 1000 properties"));
@@ -124,7 +124,7 @@ fn large_json_schemas_are_refused_before_they_take_time() {
 }
 
 #[test]
-fn chains_of_references_are_followed_or_refused_and_no_crash() {
+fn long_reference_chains_are_followed_or_refused_without_a_crash() {
     let chain = |count: usize, of: &dyn Fn(usize) -> String| {
         let definitions = (0..count).map(|at| format!("\"d{at}\":{}", of(at + 1))).collect::<Vec<_>>().join(",");
         json(&format!("{{\"$ref\":\"#/$defs/d0\",\"$defs\":{{{definitions},\"d{count}\":{{}}}}}}"))

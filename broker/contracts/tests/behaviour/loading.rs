@@ -8,7 +8,7 @@ fn manifest_errors(manifest: &str) -> String {
 }
 
 #[test]
-fn each_fault_has_its_code_line_and_column() {
+fn each_error_has_a_code_a_line_and_a_column() {
     let good = "[[contract]]\nname = 'a'\ntopics = 'a/{id}'\nformat = 'protobuf'\nschema = 's.proto'\nmessage = 'A'\n";
     assert_eq!(manifest_errors(good), "");
     for (from, to, wanted) in [
@@ -96,7 +96,7 @@ fn schema_errors_are_reported_with_their_position() {
 }
 
 #[test]
-fn contracts_for_one_topic_and_of_one_name_are_refused_by_both_names() {
+fn conflicting_contracts_are_refused_by_both_names() {
     let two = |first: &str, second: &str, topics: &str| {
         let one = |name: &str, topics: &str| {
             format!(
@@ -116,7 +116,7 @@ fn contracts_for_one_topic_and_of_one_name_are_refused_by_both_names() {
 
 /// A contract without a policy protects its subscribers: to deliver invalid payloads must be a choice.
 #[test]
-fn a_contract_that_does_not_name_its_policy_rejects() {
+fn a_contract_without_a_policy_rejects_violations() {
     let manifest = "[[contract]]\nname = 'a'\ntopics = 'a'\nformat = 'protobuf'\nschema = 's.proto'\nmessage = 'A'\n";
     let managed = "topics = 'm'\nformat = 'protobuf'\nschema = 's.proto'\nmessage = 'B'\n";
     let option = "syntax = \"proto3\";\nimport \"tautwire/contract.proto\";\nmessage O {\n\
@@ -128,7 +128,7 @@ fn a_contract_that_does_not_name_its_policy_rejects() {
 }
 
 #[test]
-fn a_schema_carries_its_contract() {
+fn a_schema_can_contain_its_contract() {
     let schema = |option: &str| {
         format!(
             "syntax = \"proto3\";\npackage p;\nimport \"tautwire/contract.proto\";\nmessage Reading {{\n\
@@ -170,7 +170,7 @@ fn a_schema_carries_its_contract() {
 }
 
 #[test]
-fn formats_that_a_schema_has_no_form_in_are_refused() {
+fn formats_that_a_schema_does_not_support_are_refused() {
     let any =
         "syntax = \"proto3\";\nimport \"google/protobuf/any.proto\";\nmessage A { google.protobuf.Any any = 1; }\n";
     let manifest = |format: &str, schema: &str| {

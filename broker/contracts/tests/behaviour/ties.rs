@@ -77,7 +77,7 @@ fn a_bound_level_and_field_must_match_in_every_format() {
 }
 
 #[test]
-fn what_a_payload_says_twice_counts_as_readers_count_it() {
+fn duplicate_fields_count_as_readers_count_them() {
     let check = |field: &str, level: &str, payload: &[u8]| {
         let keys = format!(
             "topics = 't/{{level}}'\nformat = 'protobuf'\nmessage = 'M'\ntopic_fields = {{ level = '{field}' }}"

@@ -116,7 +116,7 @@ fn every_transcoding_path_preserves_the_message() {
 }
 
 #[test]
-fn mutated_binary_payloads_get_the_same_verdict() {
+fn binary_mutations_are_checked_the_same() {
     let mut choices = Choices::new(number("DIFFERENTIAL_SEED", 1) ^ 0x5eed);
     let mut verdicts = [0u64; 2];
     for _ in 0..number("DIFFERENTIAL_ROUNDS", 60) {
@@ -155,7 +155,7 @@ fn mutated_binary_payloads_get_the_same_verdict() {
 }
 
 #[test]
-fn mutated_json_gets_the_same_verdict() {
+fn json_mutations_are_checked_the_same() {
     let mut choices = Choices::new(number("DIFFERENTIAL_SEED", 1) ^ 0x15e4);
     let mut verdicts = [0u64; 2];
     for _ in 0..number("DIFFERENTIAL_ROUNDS", 60) {

@@ -19,7 +19,7 @@ fn anything() -> std::sync::Arc<Contract> {
 }
 
 #[test]
-fn mutated_message_pack_gets_the_same_verdict() {
+fn message_pack_mutations_are_checked_the_same() {
     let contract = anything();
     let mut choices = Choices::new(number("DIFFERENTIAL_SEED", 1) ^ 0x3a6c);
     let mut verdicts = [0u64; 2];

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn topics_get_the_prefix_and_those_of_the_broker_are_nobodys() {
+    fn topics_get_the_prefix_and_topics_of_the_broker_do_not() {
         let topic = |topic: &str| mount().topic(topic);
         assert_eq!(topic("a/b"), Ok("factory-1/a/b".to_owned()));
         assert_eq!(topic("/"), Ok("factory-1//".to_owned()));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_topic_outside_is_not_told() {
+    fn a_topic_outside_of_the_mount_point_is_not_disclosed() {
         assert_eq!(mount().rest("factory-1/a"), Some("a"));
         assert_eq!(mount().rest("factory-1//"), Some("/"));
         for outside in ["factory-1", "factory-1/", "factory-1/$SYS/a", "factory-10/a", "a", "$SYS/a", ""] {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_topic_goes_along_if_the_client_can_publish_there() {
+    fn a_response_topic_is_kept_if_the_client_can_publish_there() {
         let properties =
             [Property::CorrelationData(b"1"), Property::ResponseTopic(TopicName::new("re/ply").expect("a name"))];
         let mut wire = Vec::new();

@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_entered_leaves_once_and_as_whom_they_are() {
+    fn each_entered_client_is_removed_once_with_its_identity() {
         let listener = Arc::new(CountingListener::default());
         let mut origin = Arc::new(ConnectionOrigin::new(listener.clone(), peer(1)));
         let clone = origin.clone();
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_needs_is_shared_and_each_connection_counts_all_the_same() {
+    fn unneeded_peers_are_shared_and_each_connection_counts() {
         let listener = Arc::new(CountingListener::default());
         let mut shared = Vec::new();
         let mut peers: Vec<PeerInfo> =
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packed_peer_is_the_same_peer() {
+    fn a_packed_peer_round_trips() {
         assert_eq!(size_of::<PackedPeer>(), 20);
         for text in ["127.0.0.1:1883", "[2001:db8::1]:65535", "[::1]:1"] {
             let peer = Some(Peer::from(text.parse::<SocketAddr>().expect("an address")));
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_needs_peers_is_told_of_them_to_the_end() {
+    fn a_table_that_needs_peers_is_notified_until_the_end() {
         let listener = Arc::new(CountingListener { needs_peers: true, ..CountingListener::default() });
         let mut peer_info = PeerInfo::new(Arc::new(ConnectionOrigin::new(listener.clone(), peer(1))));
         peer_info.share(&mut Vec::new());
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv4_address_is_one_however_it_came() {
+    fn an_ipv4_address_is_the_same_in_every_form() {
         let mapped = SocketAddr::from((Ipv4Addr::new(10, 0, 0, 7).to_ipv6_mapped(), 1));
         assert_eq!(Peer::from(mapped).to_string(), "10.0.0.7:1");
     }

@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_for_memory_tries_again_from_time_to_time_and_not_all_at_once() {
+    fn clients_that_wait_for_memory_retry_at_different_times() {
         let mut paused_readers = PausedReaders::default();
         assert_eq!((paused_readers.next_retry_ms(), paused_readers.retries(1_000)), (None, Vec::new()));
         for index in 0..RETRIES_MAX as u32 + 1 {
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_are_not_whole_go_on_where_there_is_room_the_oldest_first() {
+    fn incomplete_packets_resume_oldest_first_when_memory_is_free() {
         let mut paused_readers = PausedReaders::default();
         for (index, since_ms, wanted_bytes) in [(1, 30, 100), (2, 10, 300), (3, 20, 50)] {
             paused_readers.wait_for_input(PartialPacket { id: id(index), since_ms, wanted_bytes });
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_publishes_too_fast_goes_on_at_the_moment_set_and_not_before() {
+    fn a_rate_limited_publisher_resumes_at_its_deadline() {
         let mut paused_readers = PausedReaders::default();
         for (at_ms, index) in [(1_300, 1), (1_100, 2), (1_200, 3)] {
             paused_readers.wait_for_rate(at_ms, id(index));
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_end_one_by_one() {
+    fn pause_reasons_end_one_by_one() {
         let mut paused_readers = PausedReaders::default();
         let (full, other) = (ShardIndex(1), ShardIndex(2));
         paused_readers.wait_for_shard(full, id(1));

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_of_a_client_that_goes_while_it_waits_but_its_bucket() {
+    fn only_the_bucket_remains_of_a_client_that_disconnects_while_paused() {
         let mut shard = shard(1);
         shard.set_capacity(ShardIndex(1), 10);
         let id = connect(&mut shard);

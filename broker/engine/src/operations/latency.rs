@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_turn_hands_on_took_from_when_it_was_read_until_the_turn_has_written() {
+    fn forwarded_messages_are_timed_from_read_until_write() {
         let (mut recorder, counts) = (LatencyRecorder::default(), LatencyCounts::default());
         recorder.begin_turn(1_000);
         recorder.begin_batch(993);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waited_has_its_stamp_though_that_wraps_around() {
+    fn queued_messages_keep_their_timestamp_across_a_wraparound() {
         let (mut recorder, counts) = (LatencyRecorder::default(), LatencyCounts::default());
         let wraps_us = 1 << 32;
         recorder.begin_turn(wraps_us - 5);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_tells_so_many_moments_apart() {
+    fn a_turn_distinguishes_a_limited_number_of_timestamps() {
         let (mut recorder, counts) = (LatencyRecorder::default(), LatencyCounts::default());
         recorder.begin_turn(1_000_000);
         for stamp in 0..2 * READ_TIMES_MAX {

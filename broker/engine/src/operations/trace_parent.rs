@@ -62,7 +62,7 @@ mod tests {
     const GOOD: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
     #[test]
-    fn a_header_is_read() {
+    fn a_header_is_parsed() {
         let read = TraceParent::parse(GOOD).expect("a valid header");
         assert_eq!(
             (read.trace_id[0], read.trace_id[15], read.parent_id[0], read.parent_id[7]),
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_version_may_have_more() {
+    fn a_later_version_can_have_more_fields() {
         let later = GOOD.replacen("00", "cc", 1);
         assert!(TraceParent::parse(&later).is_some());
         assert!(TraceParent::parse(&format!("{later}-what-the-future-brings")).is_some());
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_header_is_none() {
+    fn an_invalid_header_is_ignored() {
         let bad = [
             "".to_owned(),
             "00".to_owned(),

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_shards_know_is_put_together_in_the_order_of_time() {
+    fn violations_of_all_shards_are_merged_in_time_order() {
         let first = report((0..8).map(|at| sample("a", 2 * at)));
         let second = report((0..8).map(|at| sample("b", 2 * at + 1)));
         let merged = ViolationReport::merge([first, second, ViolationReport::default()]);

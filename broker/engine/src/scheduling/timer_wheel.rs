@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn timers_come_up_once_and_not_early() {
+    fn timers_expire_once_and_never_early() {
         let start_ms = 1_000_000;
         let mut wheel = TimerWheel::new(start_ms);
         assert_eq!(wheel.next_ms(), None);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_takes_twelve_bytes_and_may_be_centuries_away() {
+    fn a_deadline_takes_twelve_bytes_and_can_be_centuries_ahead() {
         assert_eq!(size_of::<(Ticks, Timer)>(), 12);
         let start_ms = 1_900_000_000_000;
         let mut wheel = TimerWheel::new(start_ms);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_pause_loses_nothing() {
+    fn a_long_pause_loses_no_timers() {
         let mut wheel = TimerWheel::new(0);
         for index in 0..1000 {
             wheel.arm(timer(index), index as u64 * 77);

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_topic_is_cut_at_a_character() {
+    fn a_long_topic_is_truncated_at_a_character() {
         let mut drops = Drops::default();
         drops.record(DropReason::Expired, &"ä".repeat(100), 1);
         drops.record(DropReason::Expired, &format!("a{}", "ä".repeat(100)), 1);

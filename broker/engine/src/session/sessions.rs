@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_counts_as_long_as_it_is_there() {
+    fn a_session_is_counted_until_it_ends() {
         let ledger = Arc::default();
         let mut sessions = Sessions::new(ShardIndex(0), &ledger);
         let index = sessions.open("a").expect("there is room");
@@ -566,7 +566,7 @@ mod tests {
     }
 
     #[test]
-    fn members_of_shared_subscriptions_see_whether_a_client_is_there() {
+    fn members_of_shared_subscriptions_know_whether_a_client_is_online() {
         let mut sessions = sessions(0);
         let index = sessions.open("a").expect("there is room");
         let slot = sessions.entry(index);
@@ -579,7 +579,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_is_set_only_for_a_sooner_deadline() {
+    fn a_timer_is_set_only_for_an_earlier_deadline() {
         let mut sessions = sessions(0);
         let index = sessions.open("a").expect("there is room");
         let slot = sessions.entry(index);

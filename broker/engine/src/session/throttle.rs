@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_that_names_a_format_closes_the_topics_that_it_matches() {
+    fn a_filter_with_a_format_blocks_the_topics_that_it_matches() {
         let throttle = Throttle::default();
         throttle.block("$as/json/a/+", &ThrottleCause::Memory);
         assert!(is_blocked(&throttle, "a/b"));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_topic_is_closed_until_each_closing_has_been_taken_back() {
+    fn a_topic_is_blocked_until_all_blocks_are_removed() {
         let throttle = Throttle::default();
         assert!(!is_blocked(&throttle, "a/b"));
         throttle.block("a/+", &ThrottleCause::Memory);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_full_queue_means_depends_on_the_topic_then_on_the_user_and_on_what_is_configured_now() {
+    fn the_policy_of_a_full_queue_depends_on_topic_user_and_config() {
         let throttle = Throttle::default();
         throttle.block("#", &ThrottleCause::Queue(Some("ann".into())));
         let blocked = |topic, policies: &SlowConsumers| throttle.effect_on(topic, policies);

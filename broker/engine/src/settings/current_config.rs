@@ -115,7 +115,7 @@ mod tests {
     use crate::settings::config::ConfigCell;
 
     #[test]
-    fn limits_follow_the_settings_and_stay_for_connected_clients() {
+    fn limits_follow_the_settings_except_for_connected_clients() {
         let config_cell = ConfigCell::new(Settings { receive_maximum: 7, ..Settings::default() }, 1);
         let mut current = CurrentConfig::new(&config_cell.current());
         let before = current.current_limits();

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_is_promised_what_its_packet_has_brought_about_alone() {
+    fn a_sender_waits_only_for_the_records_of_its_packet() {
         let mut log = JournalWriter::new(Frames::default());
         assert_eq!(log.record_for_packet(Record::Ended(SessionNumber(1))), LogPosition(1));
         log.record(Record::Ended(SessionNumber(2)));
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_wait_are_told_once_for_each_step_of_the_log() {
+    fn waiters_are_notified_once_for_each_step_of_the_log() {
         let mut log = JournalWriter::new(Frames::default());
         log.journal.durable = 1;
         assert!(!log.has_durable_progress(), "no connection waits");
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_news_once() {
+    fn a_failure_is_reported_once() {
         let mut log = JournalWriter::new(Frames::default());
         assert!(!log.check_failure());
         log.journal.has_failed = true;
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_is_the_same_for_the_whole_turn() {
+    fn the_state_of_the_log_is_constant_during_a_turn() {
         let mut log = JournalWriter::new(Frames::default());
         log.check_failure();
         log.journal.has_failed = true;

@@ -57,7 +57,7 @@ fn outcome(world: &mut World, client: Client) -> ReasonCode {
 }
 
 #[test]
-fn rules_contracts_and_settings_hold_together() {
+fn rules_contracts_and_settings_apply_together() {
     let mut world = world(2);
     let client = member(&mut world, "w", "ann");
     assert_eq!(outcome(&mut world, client), ReasonCode::NoMatchingSubscribers);
@@ -77,7 +77,7 @@ fn rules_contracts_and_settings_hold_together() {
 
 /// The change disconnects the client, so its will is checked against the new configuration.
 #[test]
-fn the_will_of_a_client_that_has_to_go_is_held_to_what_holds_then() {
+fn the_will_of_a_disconnected_client_is_checked_with_the_new_config() {
     for (has_contract, expected) in [(false, &["t"][..]), (true, &[])] {
         let mut world = world(1);
         let reader = member(&mut world, "r", "ann");
@@ -103,7 +103,7 @@ fn the_will_of_a_client_that_has_to_go_is_held_to_what_holds_then() {
 
 /// Only the new rules may name the user.
 #[test]
-fn who_is_let_in_in_the_midst_of_a_turn_is_held_to_the_rules_of_then() {
+fn a_client_accepted_during_a_turn_gets_the_new_rules() {
     let mut world = world(1);
     let client = world.connection();
     let mut bytes = Vec::new();
@@ -134,7 +134,7 @@ fn who_is_let_in_in_the_midst_of_a_turn_is_held_to_the_rules_of_then() {
 }
 
 #[test]
-fn who_comes_in_the_midst_of_a_turn_is_asked_if_that_holds_then() {
+fn a_client_that_connects_during_a_turn_uses_the_new_authentication() {
     let mut world = World::new(1);
     change(&mut world, |next| next.requires_auth = false);
     let mut bytes = Vec::new();
@@ -149,7 +149,7 @@ fn who_comes_in_the_midst_of_a_turn_is_asked_if_that_holds_then() {
 
 /// The recheck runs before CONNECT is accepted, without a lock.
 #[test]
-fn who_was_let_in_before_and_is_not_known_now_is_refused() {
+fn a_client_that_is_no_longer_known_is_refused() {
     let mut world = world(2);
     for client_id in ["w", "x", "y"] {
         let client = world.connection();

@@ -13,7 +13,7 @@ fn refused(reason: ConnectReason) -> AuthDecision {
 }
 
 #[test]
-fn connect_waits_with_all_that_is_behind_it() {
+fn packets_after_connect_wait_for_authentication() {
     for shards in [1, 2] {
         let mut world = World::new(shards);
         // Each shard has some of these sessions.
@@ -44,7 +44,7 @@ fn connect_waits_with_all_that_is_behind_it() {
 }
 
 #[test]
-fn who_is_refused_is_told_in_the_words_of_its_version() {
+fn a_refusal_uses_the_codes_of_the_clients_version() {
     let mut world = World::new(2);
     let client = world.connection();
     world.send(client, &Packet::Connect(connect("a", &[])));
@@ -70,7 +70,7 @@ fn who_is_refused_is_told_in_the_words_of_its_version() {
 }
 
 #[test]
-fn nobody_takes_a_session_over_before_the_verdict() {
+fn no_session_is_taken_over_before_the_decision() {
     let mut world = World::new(2);
     let first = member(&mut world, "a", "ann");
     let second = world.connection();
@@ -87,7 +87,7 @@ fn nobody_takes_a_session_over_before_the_verdict() {
 }
 
 #[test]
-fn a_client_identifier_that_authentication_gives_is_the_clients() {
+fn authentication_can_assign_the_client_identifier() {
     let mut world = World::new(2);
     let client = world.connection();
     world.send(client, &Packet::Connect(connect("whatever", &[])));
@@ -102,7 +102,7 @@ fn a_client_identifier_that_authentication_gives_is_the_clients() {
 
 /// An identifier with U+0000 would name a session of another mount point.
 #[test]
-fn a_client_identifier_that_no_client_could_say_is_refused() {
+fn an_assigned_client_identifier_must_be_valid() {
     let mut world = World::new(1);
     let client = world.connection();
     world.send(client, &Packet::Connect(connect("a", &[])));
@@ -113,7 +113,7 @@ fn a_client_identifier_that_no_client_could_say_is_refused() {
 }
 
 #[test]
-fn a_verdict_that_does_not_come_ends_the_connection_with_a_word() {
+fn a_missing_decision_ends_the_connection_with_a_reason() {
     let mut world = World::new(1);
     let client = world.connection();
     world.send(client, &Packet::Connect(connect("a", &[])));
@@ -127,7 +127,7 @@ fn a_verdict_that_does_not_come_ends_the_connection_with_a_word() {
 }
 
 #[test]
-fn who_is_gone_before_the_verdict_leaves_nothing_behind() {
+fn a_client_that_disconnects_before_the_decision_leaves_no_memory() {
     let mut world = World::new(2);
     let before = world.held_bytes();
     let client = world.connection();
@@ -142,7 +142,7 @@ fn who_is_gone_before_the_verdict_leaves_nothing_behind() {
 }
 
 #[test]
-fn an_identity_ends_when_it_says() {
+fn an_identity_ends_at_its_expiry() {
     let mut world = World::new(2);
     let client = world.connection();
     world.send(client, &Packet::Connect(connect("a", &[])));
@@ -179,7 +179,7 @@ fn refused_after(moves: impl Fn(u64) -> bool) -> u64 {
 }
 
 #[test]
-fn waiting_in_a_queue_counts_against_no_timeout_while_the_queue_moves() {
+fn no_timeout_applies_while_the_authentication_queue_makes_progress() {
     // The connect timeout is 10 s.
     assert_eq!(refused_after(|_| false), 10);
     let while_it_moves = refused_after(|second| second <= 95);
@@ -189,7 +189,7 @@ fn waiting_in_a_queue_counts_against_no_timeout_while_the_queue_moves() {
 }
 
 #[test]
-fn who_has_waited_for_long_is_let_in() {
+fn a_client_is_accepted_after_a_long_wait() {
     let mut world = World::new(2);
     let progress = Arc::new(AuthProgress::default());
     let counted = progress.clone();

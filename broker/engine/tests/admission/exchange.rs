@@ -73,7 +73,7 @@ fn connected_client(world: &mut World, client_id: &str) -> Client {
 }
 
 #[test]
-fn the_exchange_goes_on_until_connack_whichever_shard_the_client_belongs_to() {
+fn the_exchange_continues_until_connack_on_any_shard() {
     let mut world = World::new(2);
     for number in 0..8 {
         let client = connected_client(&mut world, &format!("c{number}"));
@@ -87,7 +87,7 @@ fn the_exchange_goes_on_until_connack_whichever_shard_the_client_belongs_to() {
 }
 
 #[test]
-fn nothing_but_auth_comes_before_connack() {
+fn only_auth_is_accepted_before_connack() {
     for packet in [Packet::PingReq, Packet::Connect(connect("b", &[]))] {
         let mut world = World::new(1);
         let client = challenged_client(&mut world, "a");
@@ -104,7 +104,7 @@ fn nothing_but_auth_comes_before_connack() {
 }
 
 #[test]
-fn a_client_authenticates_again_and_works_on_meanwhile() {
+fn a_client_can_publish_while_it_reauthenticates() {
     let mut world = World::new(2);
     let client = connected_client(&mut world, "a");
     send_auth(&mut world, client, AuthReason::ReAuthenticate, "M", b"again");
@@ -128,7 +128,7 @@ fn a_client_authenticates_again_and_works_on_meanwhile() {
 }
 
 #[test]
-fn who_fails_to_authenticate_again_is_disconnected() {
+fn a_failed_reauthentication_disconnects_the_client() {
     let other_client = Identity { client_id: Some("b".into()), ..identity("ann") };
     let decisions = [
         AuthDecision::Refused { reason: ConnectReason::NotAuthorized, why: "no".into(), detail: None },
@@ -171,7 +171,7 @@ fn auth_out_of_turn_is_a_protocol_error() {
 
 /// [MQTT-3.1.2-24]
 #[test]
-fn a_challenge_that_the_client_does_not_accept_ends_the_connection() {
+fn a_challenge_above_the_maximum_packet_size_ends_the_connection() {
     let mut world = World::new(2);
     let client = world.connection();
     let maximum = std::num::NonZeroU32::new(64).expect("not 0");

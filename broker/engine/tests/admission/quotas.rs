@@ -29,7 +29,7 @@ fn resumed_messages(world: &mut World, client_id: &str, user: &str) -> usize {
 }
 
 #[test]
-fn retained_messages_that_a_client_was_owed_when_it_went_count_for_its_user() {
+fn pending_retained_messages_of_an_offline_client_count_for_its_user() {
     for (user_queue_messages, kept_by_first) in [(0, 6), (5, 4), (2, 1)] {
         let mut world = World::with(1, Settings { user_queue_messages, ..Settings::default() });
         let publisher = member(&mut world, "p", "bob");

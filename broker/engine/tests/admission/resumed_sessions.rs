@@ -18,7 +18,7 @@ writer = "writer"
 "##;
 
 #[test]
-fn what_is_not_allowed_any_more_is_neither_kept_nor_sent() {
+fn subscriptions_and_messages_no_longer_allowed_are_dropped() {
     // A few are checked in one turn, many over several turns.
     for filters in [2, 400] {
         let mut world = World::new(2);
@@ -61,7 +61,7 @@ fn what_is_not_allowed_any_more_is_neither_kept_nor_sent() {
 /// A session belongs to a Client Identifier, which another user can use. That user may not be allowed to receive
 /// the messages that the previous user has not acknowledged.
 #[test]
-fn a_message_that_another_user_has_been_sent_is_not_sent_again_to_who_may_not_have_it() {
+fn an_unauthorized_user_does_not_receive_unacknowledged_messages_of_another() {
     for qos in [QoS::AtLeastOnce, QoS::ExactlyOnce] {
         for (user, expected) in [("reader", "a/0"), ("writer", "")] {
             let mut world = World::new(2);
@@ -94,7 +94,7 @@ fn a_message_that_another_user_has_been_sent_is_not_sent_again_to_who_may_not_ha
 
 /// The check of many subscriptions takes several turns. The rules at its end count.
 #[test]
-fn rules_that_change_while_a_session_is_looked_at_count() {
+fn rules_that_change_during_a_session_review_apply() {
     let mut world = World::new(1);
     world.set_rules(BEFORE);
     let reader = member(&mut world, "r", "reader");
@@ -116,7 +116,7 @@ fn rules_that_change_while_a_session_is_looked_at_count() {
 }
 
 #[test]
-fn another_user_of_the_same_client_identifier_gets_what_it_may() {
+fn another_user_of_a_client_identifier_gets_only_its_permissions() {
     let mut world = World::new(2);
     world.set_rules(BEFORE);
     let reader = member(&mut world, "r", "reader");

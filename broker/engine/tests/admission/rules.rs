@@ -35,7 +35,7 @@ fn world() -> World {
 }
 
 #[test]
-fn a_message_that_is_not_allowed_goes_to_nobody_and_its_publisher_is_told() {
+fn a_denied_message_is_delivered_to_no_client_and_refused() {
     let mut world = world();
     let reader = member(&mut world, "r", "reader");
     assert_eq!(subscribe(&mut world, reader, &["open/#"]), [1]);
@@ -59,7 +59,7 @@ fn a_message_that_is_not_allowed_goes_to_nobody_and_its_publisher_is_told() {
 }
 
 #[test]
-fn a_client_of_3_1_1_gets_its_acknowledgement_and_nothing_else_happens() {
+fn a_denied_message_of_3_1_1_is_acknowledged_and_dropped() {
     let mut world = world();
     let client = world.connection();
     world.send_in_version(V3, client, &Packet::Connect(connect_v3("w")));
@@ -74,7 +74,7 @@ fn a_client_of_3_1_1_gets_its_acknowledgement_and_nothing_else_happens() {
 }
 
 #[test]
-fn a_subscription_is_granted_whole_or_not_at_all() {
+fn a_subscription_is_granted_as_a_whole_or_refused() {
     let mut world = world();
     let reader = member(&mut world, "r", "reader");
     let filters = ["open/#", "#", "+/x", "$share/g/open/a", "$share/g/#", "answers/r", "answers/+", "$SYS/#"];
@@ -94,7 +94,7 @@ fn crossing_rules(count: usize, allowed: &str) -> String {
 }
 
 #[test]
-fn checks_of_subscriptions_count_by_what_they_cost() {
+fn subscription_checks_are_budgeted_by_cost() {
     let mut world = World::new(1);
     world.set_rules(&crossing_rules(1_000, "#"));
     let reader = member(&mut world, "r", "reader");
@@ -112,7 +112,7 @@ fn checks_of_subscriptions_count_by_what_they_cost() {
 }
 
 #[test]
-fn a_check_that_takes_several_turns_is_by_the_rules_that_hold_when_it_ends() {
+fn a_check_over_several_turns_uses_the_latest_rules() {
     for (allowed, code) in [("#", 1), ("+/+/b", 0x87)] {
         let mut world = World::new(1);
         world.set_rules(&crossing_rules(30_000, "#"));
@@ -132,7 +132,7 @@ fn will<'a>(topic: &'a str) -> Will<'a> {
 }
 
 #[test]
-fn a_will_is_looked_at_when_its_client_comes_and_when_it_is_due() {
+fn a_will_is_checked_at_connect_and_when_it_is_due() {
     let mut world = world();
     let reader = member(&mut world, "r", "reader");
     assert_eq!(subscribe(&mut world, reader, &["open/#"]), [1]);
@@ -160,7 +160,7 @@ fn a_will_is_looked_at_when_its_client_comes_and_when_it_is_due() {
 }
 
 #[test]
-fn a_will_that_is_due_later_is_looked_at_by_the_rules_of_then() {
+fn a_delayed_will_is_checked_with_the_rules_at_its_publication() {
     for (is_still_allowed, expected) in [(true, &["open/bye"][..]), (false, &[])] {
         let mut world = world();
         let reader = member(&mut world, "r", "reader");
@@ -183,7 +183,7 @@ fn a_will_that_is_due_later_is_looked_at_by_the_rules_of_then() {
 }
 
 #[test]
-fn new_rules_hold_at_once_and_take_away_what_they_do_not_allow() {
+fn new_rules_apply_at_once_and_revoke_subscriptions() {
     for filters in [3, 300] {
         let mut world = world();
         let reader = member(&mut world, "r", "reader");
@@ -217,7 +217,7 @@ fn new_rules_hold_at_once_and_take_away_what_they_do_not_allow() {
 
 /// The recheck of all connections takes several turns. The new rules apply to a PUBLISH even before its client is rechecked.
 #[test]
-fn new_rules_hold_for_a_publish_in_the_turn_that_sees_them() {
+fn new_rules_apply_to_a_publish_in_the_same_turn() {
     let mut world = World::new(1);
     world.set_rules(RULES);
     let first = member(&mut world, "c0", "writer");
@@ -235,7 +235,7 @@ fn new_rules_hold_for_a_publish_in_the_turn_that_sees_them() {
 }
 
 #[test]
-fn requests_to_discovery_are_publishes() {
+fn discovery_requests_are_publishes() {
     let mut world = world();
     for (user, expected) in [("writer", ReasonCode::Success), ("reader", ReasonCode::NotAuthorized)] {
         let client = member(&mut world, user, user);
@@ -254,7 +254,7 @@ fn requests_to_discovery_are_publishes() {
 }
 
 #[test]
-fn operators_are_held_to_rules_as_a_listener_called_admin() {
+fn operators_follow_the_rules_of_the_listener_admin() {
     let mut world = world();
     let message = message("open/yes");
     let refused = world.publish_for_operator(&message);

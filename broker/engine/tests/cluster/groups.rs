@@ -45,7 +45,7 @@ fn wait_for_partitions(world: &mut World) {
 }
 
 #[test]
-fn each_message_goes_to_one_member_of_all_nodes() {
+fn each_message_reaches_one_member_across_all_nodes() {
     let mut world = World::new(3);
     let members = members(&mut world, 6, QoS::AtLeastOnce, 0);
     wait_for_partitions(&mut world);
@@ -65,7 +65,7 @@ fn each_message_goes_to_one_member_of_all_nodes() {
 }
 
 #[test]
-fn a_message_of_qos_0_goes_to_one_member_of_all_nodes() {
+fn a_qos_0_message_reaches_one_member_across_all_nodes() {
     let mut world = World::new(3);
     let members = members(&mut world, 6, QoS::AtLeastOnce, 0);
     wait_for_partitions(&mut world);
@@ -85,7 +85,7 @@ fn a_message_of_qos_0_goes_to_one_member_of_all_nodes() {
 }
 
 #[test]
-fn members_who_take_qos_0_get_what_is_published_at_qos_1() {
+fn members_with_qos_0_receive_qos_1_messages() {
     let mut world = World::new(2);
     let members = members(&mut world, 2, QoS::AtMostOnce, 0);
     wait_for_partitions(&mut world);
@@ -98,7 +98,7 @@ fn members_who_take_qos_0_get_what_is_published_at_qos_1() {
 }
 
 #[test]
-fn what_a_member_has_not_acknowledged_when_it_goes_is_for_another() {
+fn unacknowledged_messages_of_a_leaving_member_are_redispatched() {
     let mut world = World::new(2);
     let members = members(&mut world, 4, QoS::AtLeastOnce, HOUR_S);
     wait_for_partitions(&mut world);
@@ -131,7 +131,7 @@ fn what_a_member_has_not_acknowledged_when_it_goes_is_for_another() {
 }
 
 #[test]
-fn nothing_is_lost_when_a_node_with_members_dies() {
+fn no_message_is_lost_when_a_node_with_members_dies() {
     let mut world = World::new(3);
     let members = members(&mut world, 3, QoS::AtLeastOnce, HOUR_S);
     wait_for_partitions(&mut world);
@@ -147,7 +147,7 @@ fn nothing_is_lost_when_a_node_with_members_dies() {
 }
 
 #[test]
-fn what_is_published_while_no_member_is_there_waits_for_one() {
+fn messages_published_without_connected_members_wait_for_one() {
     for qos in [QoS::AtMostOnce, QoS::AtLeastOnce] {
         wait_for_a_member(qos);
     }
@@ -172,7 +172,7 @@ fn wait_for_a_member(qos: QoS) {
 }
 
 #[test]
-fn a_member_who_is_slow_has_no_more_than_it_may() {
+fn a_slow_member_is_limited_to_its_credit() {
     let mut world = World::with(2, 0, Plan::default(), |_| {}, |cluster| cluster.member_messages_max = 5);
     let members = members(&mut world, 3, QoS::AtLeastOnce, 0);
     wait_for_partitions(&mut world);
@@ -199,7 +199,7 @@ fn a_member_who_is_slow_has_no_more_than_it_may() {
 }
 
 #[test]
-fn a_member_that_unsubscribes_gets_nothing_more_and_a_group_without_members_ends() {
+fn an_unsubscribed_member_gets_nothing_and_a_group_without_members_ends() {
     let mut world = World::new(2);
     let members = members(&mut world, 2, QoS::AtLeastOnce, HOUR_S);
     wait_for_partitions(&mut world);
@@ -222,7 +222,7 @@ fn a_member_that_unsubscribes_gets_nothing_more_and_a_group_without_members_ends
 }
 
 #[test]
-fn a_node_that_comes_gets_its_part_and_nothing_is_delivered_twice() {
+fn a_new_node_gets_its_share_and_nothing_is_delivered_twice() {
     let mut world = World::new(2);
     let first = members(&mut world, 1, QoS::AtLeastOnce, 0);
     wait_for_partitions(&mut world);
@@ -243,7 +243,7 @@ fn a_node_that_comes_gets_its_part_and_nothing_is_delivered_twice() {
 }
 
 #[test]
-fn a_group_whose_record_cannot_be_read_refuses_members() {
+fn a_group_with_an_unreadable_record_refuses_members() {
     let mut world = World::new(1);
     world.store.damage_group(SHARE);
     let client = world.client("c");
@@ -272,7 +272,7 @@ fn world_with_second_node(return_wait_ms: u64) -> (World, [usize; 2], usize) {
 }
 
 #[test]
-fn what_members_have_goes_to_no_other_node_before_they_have_had_time_for_it() {
+fn messages_of_members_move_to_another_node_only_after_a_timeout() {
     let (mut world, members, publisher) = world_with_second_node(60_000);
     assert_eq!(received(&world, &members), numbers(0..30));
     world.clients[members[0]].withholds_acks = false;
@@ -285,13 +285,13 @@ fn what_members_have_goes_to_no_other_node_before_they_have_had_time_for_it() {
 }
 
 #[test]
-fn a_member_that_is_silent_keeps_no_other_node_waiting() {
+fn a_silent_member_does_not_delay_another_node() {
     let (world, [_, second], _) = world_with_second_node(1_000);
     assert!(world.clients[second].received.len() > 5, "{}", world.clients[second].received.len());
 }
 
 #[test]
-fn what_a_node_says_of_itself_goes_to_its_own_members() {
+fn sys_messages_of_a_node_go_to_its_own_members() {
     let mut world = World::with(2, 0, Plan::default(), |settings| settings.sys_interval_s = 1, |_| {});
     let members = [world.client("a"), world.client("b")];
     for (place, member) in members.into_iter().enumerate() {
@@ -335,7 +335,7 @@ fn join_late(world: &mut World, publisher: usize) -> Vec<String> {
 }
 
 #[test]
-fn a_group_ends_with_a_session_that_has_expired() {
+fn a_group_ends_with_an_expired_session() {
     for (expiry_s, got) in [(2, 20..40), (HOUR_S, 0..40)] {
         let (mut world, publisher) = world_with_group_checks(5_000);
         let member = members(&mut world, 1, QoS::AtLeastOnce, expiry_s)[0];
@@ -347,7 +347,7 @@ fn a_group_ends_with_a_session_that_has_expired() {
 }
 
 #[test]
-fn a_group_ends_with_a_session_that_was_ended_by_a_clean_start_elsewhere() {
+fn a_group_ends_with_a_clean_start_on_another_node() {
     for (is_clean, got) in [(true, 20..40), (false, 0..40)] {
         // No group check is due in time.
         let (mut world, publisher) = world_with_group_checks(u64::MAX / 2);
@@ -363,7 +363,7 @@ fn a_group_ends_with_a_session_that_was_ended_by_a_clean_start_elsewhere() {
 }
 
 #[test]
-fn a_group_ends_with_a_session_whose_node_dies_as_the_client_connects_anew() {
+fn a_group_ends_if_its_node_dies_during_a_clean_start() {
     let (mut world, publisher) = world_with_group_checks(5_000);
     let member = members(&mut world, 1, QoS::AtLeastOnce, 0)[0];
     wait_for_partitions(&mut world);

@@ -83,7 +83,7 @@ fn is_found(run: impl Fn(u64)) -> bool {
 }
 
 #[test]
-fn what_is_published_elsewhere_after_suback_arrives() {
+fn messages_published_on_other_nodes_after_suback_arrive() {
     (0..20).for_each(subscribe_and_receive);
     mutate(Some(Mutant::SendsSubAckBeforeInterestSync));
     let found = is_found(subscribe_and_receive);
@@ -102,7 +102,7 @@ fn what_is_published_elsewhere_after_suback_arrives() {
 }
 
 #[test]
-fn what_is_published_elsewhere_after_a_session_has_come_along_arrives() {
+fn messages_published_on_other_nodes_after_a_session_moves_arrive() {
     let run = |seed| {
         let mut world = world(seed);
         let client = world.client("c");
@@ -128,7 +128,7 @@ fn what_is_published_elsewhere_after_a_session_has_come_along_arrives() {
 }
 
 #[test]
-fn a_node_that_knows_no_probes_is_waited_for_once() {
+fn a_node_that_does_not_support_probes_is_awaited_once() {
     let mut world = world(0);
     world.ignores_probes = Some(2);
     let [beside, _] = publishers(&mut world);
@@ -155,7 +155,7 @@ fn a_node_that_knows_no_probes_is_waited_for_once() {
 }
 
 #[test]
-fn a_node_that_answers_again_is_waited_for_again() {
+fn a_node_that_responds_again_is_awaited_again() {
     (0..20).for_each(|seed| {
         let mut world = world(seed);
         let publishers = publishers(&mut world);
@@ -175,7 +175,7 @@ fn a_node_that_answers_again_is_waited_for_again() {
 }
 
 #[test]
-fn a_node_that_dies_is_not_waited_for_and_one_that_is_alone_waits_for_nobody() {
+fn dead_nodes_are_not_awaited_and_a_single_node_does_not_wait() {
     let mut world = world(0);
     let client = world.client("c");
     world.connect(client, 0, true, 0);

@@ -10,7 +10,7 @@ const STATE_MAX_BYTES: usize = 2_000;
 const REFUSED: u8 = 0x97;
 
 #[test]
-fn a_subscription_is_refused_that_would_make_a_state_too_large() {
+fn a_subscription_that_makes_the_state_too_large_is_refused() {
     let mut world = World::with_state_limit(2, STATE_MAX_BYTES);
     let (client, temporary) = (world.client("c"), world.client("temporary"));
     world.connect(client, 0, false, HOUR_S);
@@ -39,7 +39,7 @@ fn a_subscription_is_refused_that_would_make_a_state_too_large() {
 }
 
 #[test]
-fn a_client_whose_will_cannot_be_kept_is_not_let_in() {
+fn a_client_whose_will_cannot_be_stored_is_refused() {
     let mut world = World::with_state_limit(2, STATE_MAX_BYTES);
     let client = world.client("c");
     for (bytes, expected) in [(STATE_MAX_BYTES / 5 * 2, ConnectReason::QuotaExceeded), (200, ConnectReason::Success)] {
@@ -52,7 +52,7 @@ fn a_client_whose_will_cannot_be_kept_is_not_let_in() {
 }
 
 #[test]
-fn retained_messages_that_are_being_sent_leave_room_in_the_state() {
+fn retained_messages_in_flight_leave_space_in_the_state() {
     let mut world = World::with_state_limit(2, STATE_MAX_BYTES);
     let (publisher, client, other) = (world.client("p"), world.client("c"), world.client("other"));
     world.connect(publisher, 0, true, 0);
@@ -78,7 +78,7 @@ fn retained_messages_that_are_being_sent_leave_room_in_the_state() {
 }
 
 #[test]
-fn a_state_that_is_too_large_all_the_same_ends_the_connection_and_what_was_saved_before_holds() {
+fn a_state_that_is_too_large_ends_the_connection_and_keeps_the_last_save() {
     let mut world = World::with_state_limit(2, STATE_MAX_BYTES);
     let (client, other) = (world.client("c"), world.client("other"));
     world.connect(client, 0, false, HOUR_S);

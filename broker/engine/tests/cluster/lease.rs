@@ -7,7 +7,7 @@ use crate::world::World;
 const HOUR_S: u32 = 3600;
 
 #[test]
-fn a_node_that_is_cut_off_serves_nobody_and_begins_anew() {
+fn an_isolated_node_stops_serving_and_restarts() {
     let mut world = World::new(3);
     let (client, publisher) = (world.client("c"), world.client("p"));
     world.connect(client, 0, false, HOUR_S);
@@ -43,7 +43,7 @@ fn a_node_that_is_cut_off_serves_nobody_and_begins_anew() {
 }
 
 #[test]
-fn a_node_whose_lease_is_renewed_in_time_goes_on() {
+fn a_node_with_a_renewed_lease_keeps_serving() {
     let mut world = World::new(1);
     let (client, publisher) = (world.client("c"), world.client("p"));
     world.connect(client, 0, false, HOUR_S);
@@ -62,7 +62,7 @@ fn a_node_whose_lease_is_renewed_in_time_goes_on() {
 }
 
 #[test]
-fn a_node_that_was_paused_does_nothing_for_clients_that_others_may_have() {
+fn a_paused_node_does_not_act_for_clients_of_other_nodes() {
     let mut world = World::new(3);
     let (client, publisher) = (world.client("c"), world.client("p"));
     world.connect(client, 0, false, HOUR_S);

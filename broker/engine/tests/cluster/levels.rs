@@ -38,7 +38,7 @@ fn reader(world: &mut World) -> usize {
 }
 
 #[test]
-fn at_memory_alone_a_message_is_acknowledged_before_the_log_has_it() {
+fn ack_level_memory_acknowledges_before_the_log() {
     let (mut world, publisher) = world(2);
     let reader = reader(&mut world);
     world.places[0].is_cut = true;
@@ -60,7 +60,7 @@ fn at_memory_alone_a_message_is_acknowledged_before_the_log_has_it() {
 }
 
 #[test]
-fn answers_keep_the_order_of_the_messages_whatever_their_levels() {
+fn acknowledgements_keep_the_message_order_across_levels() {
     for qos in [QoS::AtLeastOnce, QoS::ExactlyOnce] {
         let (mut world, publisher) = world(1);
         world.places[0].is_cut = true;
@@ -77,7 +77,7 @@ fn answers_keep_the_order_of_the_messages_whatever_their_levels() {
 }
 
 #[test]
-fn an_answer_waits_for_no_completion_of_an_earlier_message() {
+fn an_acknowledgement_does_not_wait_for_an_earlier_pubcomp() {
     let (mut world, publisher) = world(1);
     world.store.is_log_closed = true;
     world.publish(publisher, "memory/a", "twice", QoS::ExactlyOnce);
@@ -91,7 +91,7 @@ fn an_answer_waits_for_no_completion_of_an_earlier_message() {
 }
 
 #[test]
-fn what_was_acknowledged_and_the_log_does_not_take_is_counted_and_disturbs_nothing() {
+fn acknowledged_messages_that_the_log_refuses_are_counted() {
     for is_v3 in [false, true] {
         let set_member = |member: &mut tautwire_cluster::Settings| member.publish_timeout_ms = TIMEOUT_MS;
         let mut world = World::with_members(1, 0, Plan::default(), by_topic, set_nothing, set_member);
@@ -129,7 +129,7 @@ fn what_was_acknowledged_and_the_log_does_not_take_is_counted_and_disturbs_nothi
 }
 
 #[test]
-fn a_refusal_is_told_although_an_earlier_one_was_not() {
+fn a_refusal_is_reported_even_if_an_earlier_one_was_not() {
     let set_member = |member: &mut tautwire_cluster::Settings| member.publish_timeout_ms = TIMEOUT_MS;
     let mut world = World::with_members(1, 0, Plan::default(), by_topic, set_nothing, set_member);
     let publisher = world.client("p");
@@ -151,7 +151,7 @@ fn a_refusal_is_told_although_an_earlier_one_was_not() {
 }
 
 #[test]
-fn what_is_acknowledged_at_once_behind_a_refusal_that_is_not_told_yet_is_not_refused_with_it() {
+fn an_early_acknowledgement_after_an_unreported_refusal_stays() {
     let set_member = |member: &mut tautwire_cluster::Settings| member.publish_timeout_ms = TIMEOUT_MS;
     let mut world = World::with_members(1, 0, Plan::default(), by_topic, set_nothing, set_member);
     let (publisher, reader) = (world.client("p"), reader(&mut world));
@@ -201,7 +201,7 @@ fn send_again_behind_a_refused_message() {
 }
 
 #[test]
-fn what_a_client_of_3_1_1_sends_again_comes_in_its_order_at_memory_too() {
+fn resent_messages_of_3_1_1_keep_their_order_at_memory() {
     send_again_behind_a_refused_message();
     mutate(Some(Mutant::AcceptsAfterRefusal));
     let found = std::panic::catch_unwind(send_again_behind_a_refused_message);
@@ -210,7 +210,7 @@ fn what_a_client_of_3_1_1_sends_again_comes_in_its_order_at_memory_too() {
 }
 
 #[test]
-fn what_memory_acknowledges_is_lost_with_its_node_and_no_other_level_is() {
+fn only_ack_level_memory_loses_messages_with_its_node() {
     let (mut world, publisher) = world(3);
     let reader = reader(&mut world);
     world.places[0].is_cut = true;
@@ -228,7 +228,7 @@ fn what_memory_acknowledges_is_lost_with_its_node_and_no_other_level_is() {
 }
 
 #[test]
-fn what_was_acknowledged_when_a_node_is_taken_for_dead_is_counted() {
+fn acknowledged_messages_of_a_node_declared_dead_are_counted() {
     let (mut world, publisher) = world(2);
     world.places[0].is_cut = true;
     world.publish(publisher, "memory/a", "x", QoS::AtLeastOnce);
@@ -240,7 +240,7 @@ fn what_was_acknowledged_when_a_node_is_taken_for_dead_is_counted() {
 }
 
 #[test]
-fn a_client_that_is_answered_at_once_has_no_more_on_its_way_than_any_other() {
+fn early_acknowledgements_do_not_raise_the_in_flight_limit() {
     let (mut world, publisher) = world(1);
     let reader = reader(&mut world);
     world.store.is_log_closed = true;
@@ -259,7 +259,7 @@ fn a_client_that_is_answered_at_once_has_no_more_on_its_way_than_any_other() {
 }
 
 #[test]
-fn a_message_that_may_be_too_large_for_the_log_is_not_acknowledged_before_that_is_known() {
+fn a_message_that_may_be_too_large_is_not_acknowledged_early() {
     let set_cluster = |cluster: &mut ClusterSettings| cluster.ack_before_stored_max_bytes = 200;
     let mut world = World::with(1, 0, Plan::default(), by_topic, set_cluster);
     let publisher = world.client("p");
@@ -275,7 +275,7 @@ fn a_message_that_may_be_too_large_for_the_log_is_not_acknowledged_before_that_i
 }
 
 #[test]
-fn what_is_told_of_a_session_waits_for_its_record_at_any_level() {
+fn session_acknowledgements_wait_for_the_record_at_any_level() {
     let set = |settings: &mut Settings| settings.acks.default = AckLevel::Memory;
     let mut world = World::with(1, 0, Plan::default(), set, set_nothing);
     let client = world.client("c");

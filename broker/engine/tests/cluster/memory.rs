@@ -95,7 +95,7 @@ fn single_broker_bytes(sessions: usize, filters: Filters) -> i64 {
 }
 
 #[test]
-fn an_idle_session_takes_little() {
+fn an_idle_session_uses_little_memory() {
     let each = |none: i64, all: i64| (all - none) / SESSIONS as i64;
     for filters in [Filters::None, Filters::Same, Filters::OneEach] {
         let (none, all) = (cluster_bytes(0, filters), cluster_bytes(SESSIONS, filters));
@@ -111,7 +111,7 @@ fn an_idle_session_takes_little() {
 }
 
 #[test]
-fn a_session_that_has_rested_goes_on() {
+fn an_idle_session_resumes() {
     let mut world = World::new(2);
     let (client, other, watcher) = (world.client("c"), world.client("other"), world.client("watcher"));
     world.clients[client].will = Some(WillMessage::new("will/c", "gone"));

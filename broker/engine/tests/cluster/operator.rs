@@ -47,7 +47,7 @@ fn confirm(published: Result<PublishReceipt, PublishFailure>) -> PublishConfirm 
 }
 
 #[test]
-fn they_reach_subscribers_of_all_nodes_and_are_promised_when_the_log_has_them() {
+fn operator_messages_reach_all_nodes_and_are_confirmed_when_stored() {
     let mut world = World::new(2);
     let readers = [0, 1].map(|place| {
         let reader = world.client(&format!("reader-{place}"));
@@ -75,7 +75,7 @@ fn they_reach_subscribers_of_all_nodes_and_are_promised_when_the_log_has_them() 
 }
 
 #[test]
-fn one_that_the_log_does_not_take_is_refused() {
+fn an_operator_message_that_the_log_refuses_is_refused() {
     let set_member = |member: &mut tautwire_cluster::Settings| member.publish_timeout_ms = 2_000;
     let mut world = World::with_members(1, 0, Plan::default(), |_| {}, |_| {}, set_member);
     world.store.is_log_closed = true;
@@ -95,7 +95,7 @@ fn one_that_the_log_does_not_take_is_refused() {
 }
 
 #[test]
-fn without_a_lease_nothing_is_taken() {
+fn without_a_lease_operator_messages_are_refused() {
     let mut world = World::new(1);
     let waits = confirm(publish(&mut world, 0, "b", "x", QoS::AtLeastOnce, false));
     world.places[0].is_cut = true;
@@ -106,7 +106,7 @@ fn without_a_lease_nothing_is_taken() {
 }
 
 #[test]
-fn retained_messages_that_an_operator_removes_are_removed_on_all_nodes() {
+fn retained_messages_removed_by_an_operator_are_removed_on_all_nodes() {
     let mut world = World::new(2);
     for number in 0..5 {
         confirm(publish(&mut world, 0, &format!("a/{number}"), "x", QoS::AtLeastOnce, true));
@@ -136,7 +136,7 @@ fn retained_messages_that_an_operator_removes_are_removed_on_all_nodes() {
 }
 
 #[test]
-fn a_node_does_not_say_of_a_client_that_it_does_not_serve_that_there_is_none() {
+fn a_node_does_not_report_a_client_of_another_node_as_missing() {
     let mut world = World::new(2);
     let reader = world.client("reader");
     world.connect(reader, 0, true, 3_600);
@@ -167,7 +167,7 @@ fn a_node_does_not_say_of_a_client_that_it_does_not_serve_that_there_is_none() {
 }
 
 #[test]
-fn why_a_client_is_not_read_from_is_told_where_the_cluster_is_behind() {
+fn a_lagging_cluster_is_reported_as_a_pause_reason() {
     let at_memory = |settings: &mut Settings| settings.acks.topics = [(Box::from("#"), AckLevel::Memory)].into();
     let mut world = World::with(1, 0, Plan::default(), at_memory, |_| {});
     let client = world.client("p");

@@ -7,7 +7,7 @@ use crate::world::{Plan, World};
 const HOUR_S: u32 = 3600;
 
 #[test]
-fn messages_of_all_qualities_reach_clients_of_all_nodes() {
+fn messages_of_every_qos_reach_clients_of_all_nodes() {
     let mut world = World::new(3);
     let clients: Vec<_> = (0..6).map(|number| world.client(&format!("c{number}"))).collect();
     for (number, client) in clients.iter().enumerate() {
@@ -27,7 +27,7 @@ fn messages_of_all_qualities_reach_clients_of_all_nodes() {
 }
 
 #[test]
-fn nothing_is_listened_to_that_no_client_wants() {
+fn nodes_listen_only_to_subscribed_topics() {
     let mut world = World::new(2);
     let clients: Vec<_> = (0..4).map(|number| world.client(&format!("c{number}"))).collect();
     for client in &clients {
@@ -79,7 +79,7 @@ fn messages_of_one_publisher_topic_and_qos_stay_in_order_across_nodes() {
 }
 
 #[test]
-fn a_publisher_does_not_get_its_own_messages_where_it_does_not_want_them() {
+fn no_local_applies_to_a_publishers_own_messages() {
     let mut world = World::new(2);
     let (own, other) = (world.client("own"), world.client("other"));
     world.connect(own, 0, false, HOUR_S);
@@ -101,7 +101,7 @@ fn a_publisher_does_not_get_its_own_messages_where_it_does_not_want_them() {
 }
 
 #[test]
-fn a_queue_that_is_full_leaves_the_rest_in_the_log() {
+fn a_full_queue_leaves_further_messages_in_the_log() {
     let mut world = World::with(2, 0, Plan::default(), |settings| settings.session_queue_messages = 20, |_| {});
     let (slow, publisher) = (world.client("slow"), world.client("p"));
     world.clients[slow].withholds_acks = true;
@@ -137,7 +137,7 @@ fn a_queue_that_is_full_leaves_the_rest_in_the_log() {
 }
 
 #[test]
-fn publishers_who_are_ahead_of_the_log_are_not_read_from() {
+fn publishers_ahead_of_the_log_are_paused() {
     let mut world = World::with(2, 0, Plan::default(), |_| {}, |cluster| cluster.publishing_max_bytes = 2_000);
     let (publisher, subscriber) = (world.client("p"), world.client("s"));
     world.connect(publisher, 0, true, 0);
@@ -155,7 +155,7 @@ fn publishers_who_are_ahead_of_the_log_are_not_read_from() {
 }
 
 #[test]
-fn a_message_that_was_sent_twice_is_delivered_once_at_qos_2_although_its_node_has_died() {
+fn a_resent_qos_2_message_is_delivered_once_after_its_node_died() {
     for after_ms in 0..40 {
         let mut world = World::new(3);
         let (publisher, subscriber) = (world.client("p"), world.client("s"));
@@ -174,7 +174,7 @@ fn a_message_that_was_sent_twice_is_delivered_once_at_qos_2_although_its_node_ha
 }
 
 #[test]
-fn what_has_aged_out_of_the_log_is_counted() {
+fn messages_expired_from_the_log_are_counted() {
     let mut world = World::new(2);
     let (client, publisher) = (world.client("c"), world.client("p"));
     world.connect(client, 0, false, HOUR_S);
@@ -190,7 +190,7 @@ fn what_has_aged_out_of_the_log_is_counted() {
 }
 
 #[test]
-fn a_session_is_saved_from_time_to_time_although_nothing_is_for_it() {
+fn an_idle_session_is_saved_periodically() {
     let mut world = World::new(2);
     let (idle, publisher) = (world.client("idle"), world.client("p"));
     world.connect(idle, 0, false, HOUR_S);

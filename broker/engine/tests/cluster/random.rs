@@ -213,7 +213,7 @@ fn granted(subscriber: usize) -> QoS {
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_and_qos_2_comes_once() {
+fn no_acknowledged_message_is_lost_and_qos_2_arrives_once() {
     let one = std::env::var("TAUTWIRE_CLUSTER_SEED").ok().and_then(|seed| seed.parse().ok());
     let seeds = std::env::var("TAUTWIRE_CLUSTER_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(SEEDS);
     let mut all = RunCounts::default();
@@ -260,7 +260,7 @@ const MUTANTS: [Mutant; 10] = [
 ];
 
 #[test]
-fn faults_that_are_put_in_are_found() {
+fn deliberate_faults_are_found() {
     let found_at = |mutant| {
         let is_found = |seed: &u64| {
             mutate(Some(mutant));

@@ -383,7 +383,7 @@ const MUTANTS: [Mutant; 7] = [
 ];
 
 #[test]
-fn faults_of_keeping_that_are_put_in_are_found() {
+fn deliberate_faults_of_retained_messages_and_wills_are_found() {
     let found_at = |mutant| {
         let is_found = |seed: &u64| {
             mutate(Some(mutant));

@@ -14,7 +14,7 @@ fn drain(world: &mut World, place: usize, is_for_good: bool) {
 }
 
 #[test]
-fn clients_of_a_node_that_is_drained_are_told_where_to_go() {
+fn clients_of_a_draining_node_are_redirected() {
     for is_for_good in [false, true] {
         let mut world = World::new(2);
         // Nodes announce their references with heartbeats.
@@ -35,7 +35,7 @@ fn clients_of_a_node_that_is_drained_are_told_where_to_go() {
 }
 
 #[test]
-fn who_comes_to_a_node_that_takes_nobody_is_told_where_to_go() {
+fn a_client_that_connects_to_a_draining_node_is_redirected() {
     let mut world = World::new(3);
     world.run(3_000);
     let (waiting, client) = (world.client("waiting"), world.client("c"));
@@ -52,7 +52,7 @@ fn who_comes_to_a_node_that_takes_nobody_is_told_where_to_go() {
 }
 
 #[test]
-fn a_client_of_3_1_1_is_disconnected_without_a_word() {
+fn a_client_of_3_1_1_is_disconnected_without_a_packet() {
     let mut world = World::new(2);
     world.run(3_000);
     let client = world.client("c");

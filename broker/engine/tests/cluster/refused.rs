@@ -23,7 +23,7 @@ fn world() -> (World, usize) {
 }
 
 #[test]
-fn a_message_that_the_log_does_not_take_is_refused_and_the_connection_goes_on() {
+fn a_message_that_the_log_refuses_is_refused_and_the_connection_stays() {
     let run = || {
         let (mut world, publisher) = world();
         let reader = world.client("reader");
@@ -61,7 +61,7 @@ fn a_message_that_the_log_does_not_take_is_refused_and_the_connection_goes_on() 
 }
 
 #[test]
-fn a_qos_2_message_that_is_refused_leaves_its_identifier_free() {
+fn a_refused_qos_2_message_frees_its_identifier() {
     let set_member = |member: &mut tautwire_cluster::Settings| member.publish_timeout_ms = TIMEOUT_MS;
     let mut world = World::with_members(1, 0, Plan::default(), |_| {}, |_| {}, set_member);
     let (publisher, reader) = (world.client("p"), world.client("reader"));
@@ -109,7 +109,7 @@ fn a_client_of_3_1_1_is_disconnected() {
 }
 
 #[test]
-fn what_a_client_of_3_1_1_sends_again_comes_in_its_order() {
+fn resent_messages_of_3_1_1_keep_their_order() {
     for qos in [QoS::AtLeastOnce, QoS::ExactlyOnce] {
         let set_member = |member: &mut tautwire_cluster::Settings| member.publish_timeout_ms = TIMEOUT_MS;
         let mut world = World::with_members(2, 0, Plan::default(), |_| {}, |_| {}, set_member);

@@ -33,7 +33,7 @@ fn as_retained(expected: &[&str]) -> Vec<(String, bool)> {
 }
 
 #[test]
-fn what_is_retained_on_one_node_is_retained_on_all() {
+fn a_message_retained_on_one_node_is_retained_on_all() {
     let mut world = World::new(3);
     let publisher = world.client("p");
     world.connect(publisher, 0, true, 0);
@@ -59,7 +59,7 @@ fn what_is_retained_on_one_node_is_retained_on_all() {
 }
 
 #[test]
-fn who_is_subscribed_gets_each_message_once_and_not_as_a_retained_one() {
+fn a_subscriber_receives_each_message_once_and_not_as_retained() {
     let mut world = World::new(2);
     let (publisher, subscriber) = (world.client("p"), world.client("s"));
     world.connect(subscriber, 1, false, HOUR_S);
@@ -85,7 +85,7 @@ fn who_is_subscribed_gets_each_message_once_and_not_as_a_retained_one() {
 }
 
 #[test]
-fn a_message_that_is_being_retained_comes_to_a_new_subscriber_by_one_way_and_not_by_none() {
+fn a_message_being_retained_reaches_a_new_subscriber_once() {
     for after_ms in 0..60 {
         for is_slow in [false, true] {
             let mut world = World::new(2);
@@ -108,7 +108,7 @@ fn a_message_that_is_being_retained_comes_to_a_new_subscriber_by_one_way_and_not
 }
 
 #[test]
-fn what_was_acknowledged_is_seen_by_whoever_subscribes_then() {
+fn a_new_subscriber_receives_acknowledged_retained_messages() {
     (0..5).for_each(publish_and_search);
 }
 
@@ -137,7 +137,7 @@ fn publish_and_search(seed: u64) {
 }
 
 #[test]
-fn what_was_acknowledged_comes_by_the_log_where_that_is_late() {
+fn acknowledged_messages_arrive_by_the_log_if_the_stream_is_late() {
     let mut world = World::new(2);
     let (publisher, reader) = (world.client("p"), world.client("reader"));
     world.connect(publisher, 0, true, 0);
@@ -182,7 +182,7 @@ fn a_retained_message_expires_on_all_nodes() {
 }
 
 #[test]
-fn what_was_cleared_long_ago_does_not_come_back_with_a_node_that_was_cut_off() {
+fn an_isolated_node_does_not_restore_cleared_messages() {
     let run = || {
         let mut world = World::new(3);
         let publisher = world.client("p");
@@ -208,7 +208,7 @@ fn what_was_cleared_long_ago_does_not_come_back_with_a_node_that_was_cut_off() {
 }
 
 #[test]
-fn what_a_session_has_still_to_read_from_the_log_does_not_come_as_a_retained_message_too() {
+fn unread_log_messages_are_not_also_sent_as_retained() {
     let run = || {
         let mut world = World::with(2, 0, Plan::default(), |settings| settings.session_queue_messages = 20, |_| {});
         let (slow, publisher) = (world.client("slow"), world.client("p"));
@@ -238,7 +238,7 @@ fn what_a_session_has_still_to_read_from_the_log_does_not_come_as_a_retained_mes
 }
 
 #[test]
-fn no_more_is_retained_than_may_be() {
+fn retained_messages_are_limited() {
     let mut world = World::new(2);
     let publisher = world.client("p");
     world.connect(publisher, 0, true, 0);
@@ -253,7 +253,7 @@ fn no_more_is_retained_than_may_be() {
 }
 
 #[test]
-fn a_subscription_does_not_wait_for_what_it_is_not_owed() {
+fn a_subscription_does_not_wait_for_unneeded_retained_messages() {
     let mut world = World::new(2);
     let client = world.client("c");
     world.connect(client, 0, true, 0);

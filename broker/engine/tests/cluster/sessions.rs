@@ -7,7 +7,7 @@ use crate::world::World;
 const HOUR_S: u32 = 3600;
 
 #[test]
-fn a_session_goes_to_the_node_to_which_its_client_goes() {
+fn a_session_follows_its_client_to_another_node() {
     let mut world = World::new(2);
     let (client, other) = (world.client("mobile"), world.client("other"));
     assert!(!world.connect(client, 0, false, HOUR_S));
@@ -30,7 +30,7 @@ fn a_session_goes_to_the_node_to_which_its_client_goes() {
 }
 
 #[test]
-fn a_client_that_comes_to_another_node_is_taken_over() {
+fn a_connection_on_another_node_is_taken_over() {
     let mut world = World::new(2);
     let (first, second) = (world.client("same"), world.client("same"));
     world.connect(first, 0, false, HOUR_S);
@@ -46,7 +46,7 @@ fn a_client_that_comes_to_another_node_is_taken_over() {
 }
 
 #[test]
-fn a_client_that_comes_to_the_same_node_is_taken_over() {
+fn a_connection_on_the_same_node_is_taken_over() {
     let mut world = World::new(2);
     let (first, second) = (world.client("same"), world.client("same"));
     world.connect(first, 0, false, HOUR_S);
@@ -59,7 +59,7 @@ fn a_client_that_comes_to_the_same_node_is_taken_over() {
 }
 
 #[test]
-fn of_many_who_come_at_once_under_one_name_one_is_served() {
+fn one_of_many_simultaneous_connections_of_a_client_is_served() {
     let mut world = World::new(3);
     let clients: Vec<_> = (0..6).map(|_| world.client("same")).collect();
     for (number, client) in clients.iter().enumerate() {
@@ -72,7 +72,7 @@ fn of_many_who_come_at_once_under_one_name_one_is_served() {
 }
 
 #[test]
-fn a_clean_start_finds_nothing_and_leaves_nothing() {
+fn a_clean_start_resumes_nothing_and_leaves_nothing() {
     let mut world = World::new(2);
     let client = world.client("c");
     world.connect(client, 0, false, HOUR_S);
@@ -87,7 +87,7 @@ fn a_clean_start_finds_nothing_and_leaves_nothing() {
 }
 
 #[test]
-fn a_session_that_has_begun_is_there_after_its_node_has_died() {
+fn a_session_survives_the_death_of_its_node() {
     let mut world = World::new(3);
     let (client, other) = (world.client("c"), world.client("other"));
     world.connect(client, 0, true, HOUR_S);
@@ -118,7 +118,7 @@ fn a_clean_session_ends_with_its_node() {
 }
 
 #[test]
-fn messages_that_were_sent_are_sent_again_in_order_with_their_identifiers() {
+fn messages_in_flight_are_resent_in_order_with_their_identifiers() {
     let mut world = World::new(2);
     let (client, other) = (world.client("c"), world.client("other"));
     world.clients[client].withholds_acks = true;
@@ -151,7 +151,7 @@ fn messages_that_were_sent_are_sent_again_in_order_with_their_identifiers() {
 }
 
 #[test]
-fn what_has_been_received_is_released_on_the_next_node() {
+fn a_received_qos_2_message_is_released_on_the_next_node() {
     let mut world = World::new(2);
     let (client, other) = (world.client("c"), world.client("other"));
     world.connect(client, 0, false, HOUR_S);
@@ -171,7 +171,7 @@ fn what_has_been_received_is_released_on_the_next_node() {
 }
 
 #[test]
-fn a_session_is_not_found_after_its_expiry_interval() {
+fn a_session_is_not_resumed_after_its_expiry_interval() {
     let mut world = World::new(2);
     let client = world.client("c");
     world.connect(client, 0, false, 5);
@@ -186,7 +186,7 @@ fn a_session_is_not_found_after_its_expiry_interval() {
 }
 
 #[test]
-fn a_client_that_is_assigned_an_identifier_keeps_it_while_it_waits() {
+fn an_assigned_identifier_is_kept_while_the_client_waits() {
     let mut world = World::new(1);
     let client = world.client("");
     world.connect(client, 0, true, HOUR_S);
@@ -211,7 +211,7 @@ fn a_connection_that_ends_before_connack_holds_nothing() {
 }
 
 #[test]
-fn subscriptions_that_were_given_up_stay_so() {
+fn removed_subscriptions_stay_removed() {
     let mut world = World::new(2);
     let client = world.client("c");
     world.connect(client, 0, false, HOUR_S);
@@ -230,7 +230,7 @@ fn subscriptions_that_were_given_up_stay_so() {
 }
 
 #[test]
-fn whoever_subscribes_anew_on_a_node_that_lags_gets_nothing_again() {
+fn a_new_subscription_on_a_lagging_node_gets_nothing_twice() {
     let mut world = World::new(2);
     let (client, other) = (world.client("c"), world.client("other"));
     world.connect(client, 0, false, HOUR_S);

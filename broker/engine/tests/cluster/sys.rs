@@ -12,7 +12,7 @@ fn last_value<'c>(client: &'c Client, topic: &str) -> Option<&'c str> {
 }
 
 #[test]
-fn values_of_all_nodes_are_told_everywhere_and_added_up() {
+fn values_of_all_nodes_are_published_on_each_and_summed() {
     let mut world = World::with(3, 0, Plan::default(), |settings| settings.sys_interval_s = INTERVAL_S, |_| {});
     let clients: Vec<_> = (0..4).map(|number| world.client(&format!("c{number}"))).collect();
     for (number, client) in clients.iter().enumerate() {
@@ -42,7 +42,7 @@ fn values_of_all_nodes_are_told_everywhere_and_added_up() {
 }
 
 #[test]
-fn without_sys_topics_nothing_is_told() {
+fn without_sys_topics_nothing_is_published() {
     let mut world = World::new(2);
     world.run(60_000);
     assert!(world.places.iter().all(|place| place.node.as_ref().expect("the node runs").has_no_interest()));

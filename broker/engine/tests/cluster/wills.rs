@@ -23,7 +23,7 @@ fn world_of(seed: u64, delay_s: u32) -> (World, usize, usize) {
 }
 
 #[test]
-fn the_will_of_a_connection_that_breaks_is_published() {
+fn the_will_of_a_broken_connection_is_published() {
     for expiry_s in [0, HOUR_S] {
         let (mut world, watcher, client) = world(0);
         world.connect(client, 0, true, expiry_s);
@@ -37,7 +37,7 @@ fn the_will_of_a_connection_that_breaks_is_published() {
 }
 
 #[test]
-fn a_client_that_says_goodbye_takes_its_will_back() {
+fn disconnect_removes_the_will() {
     let run = || {
         for expiry_s in [0, HOUR_S] {
             let (mut world, watcher, client) = world(0);
@@ -55,7 +55,7 @@ fn a_client_that_says_goodbye_takes_its_will_back() {
 }
 
 #[test]
-fn a_client_that_asks_for_it_has_its_will_published_with_its_goodbye() {
+fn disconnect_with_will_message_publishes_the_will() {
     let (mut world, watcher, client) = world(0);
     world.connect(client, 0, false, HOUR_S);
     world.clients[client].send_disconnect_reason(DisconnectReason::DisconnectWithWillMessage);
@@ -64,7 +64,7 @@ fn a_client_that_asks_for_it_has_its_will_published_with_its_goodbye() {
 }
 
 #[test]
-fn a_will_with_a_delay_is_published_after_it_unless_the_client_comes_back_anywhere() {
+fn a_delayed_will_is_published_unless_the_client_reconnects_anywhere() {
     let (mut world, watcher, client) = world(10);
     world.connect(client, 0, false, HOUR_S);
     world.cut_off(client);
@@ -79,7 +79,7 @@ fn a_will_with_a_delay_is_published_after_it_unless_the_client_comes_back_anywhe
 }
 
 #[test]
-fn a_will_with_a_delay_is_published_when_its_session_ends_before() {
+fn a_delayed_will_is_published_when_its_session_ends_earlier() {
     let (mut world, watcher, client) = world(100);
     world.connect(client, 0, false, 5);
     world.cut_off(client);
@@ -140,7 +140,7 @@ fn a_connack_that_does_not_wait_for_the_will_is_found() {
 }
 
 #[test]
-fn a_client_that_is_taken_over_leaves_its_will() {
+fn a_taken_over_client_leaves_its_will() {
     for place in [0, 2] {
         let (mut world, watcher, client) = world(0);
         world.connect(client, 0, false, HOUR_S);
@@ -152,7 +152,7 @@ fn a_client_that_is_taken_over_leaves_its_will() {
 }
 
 #[test]
-fn clients_that_were_not_let_in_leave_no_wills() {
+fn refused_clients_leave_no_wills() {
     let (mut world, watcher, _) = world(0);
     let mut refused = 0;
     for round in 0..20 {
@@ -175,7 +175,7 @@ fn clients_that_were_not_let_in_leave_no_wills() {
 }
 
 #[test]
-fn a_will_is_retained_and_expires_as_it_says() {
+fn a_will_is_retained_and_expires_as_specified() {
     let (mut world, watcher, client) = world(0);
     world.clients[client].will = Some(WillMessage {
         qos: QoS::AtMostOnce,
@@ -203,7 +203,7 @@ fn a_will_is_retained_and_expires_as_it_says() {
 }
 
 #[test]
-fn the_store_removes_a_session_that_has_expired() {
+fn the_store_removes_an_expired_session() {
     let mut world = World::new(2);
     let client = world.client("c");
     world.connect(client, 0, false, 5);

@@ -111,7 +111,7 @@ pub(crate) fn run_seed(seed: u64) -> u64 {
 }
 
 #[test]
-fn what_was_promised_survives_crashes() {
+fn acknowledged_state_survives_crashes() {
     for seed in seeds() {
         let _reporter = SeedReporter(seed);
         let digest = run_seed(seed);

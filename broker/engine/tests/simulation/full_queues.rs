@@ -135,7 +135,7 @@ impl Fixture {
 }
 
 #[test]
-fn the_limit_of_one_client_does_not_bound_how_many_receivers_a_message_has() {
+fn the_limit_of_a_client_does_not_bound_the_receivers_of_a_message() {
     const RECEIVERS: usize = 1_000;
     let mut fixture = Fixture::new(1, Settings { memory_bytes_per_client: 64 << 10, ..Settings::default() });
     for number in 0..RECEIVERS {
@@ -149,7 +149,7 @@ fn the_limit_of_one_client_does_not_bound_how_many_receivers_a_message_has() {
 }
 
 #[test]
-fn a_full_channel_to_one_shard_pauses_only_those_who_publish_to_it() {
+fn a_full_channel_pauses_only_publishers_to_its_shard() {
     let mut fixture = Fixture::new(3, Settings { shard_queue_batches: 1, ..Settings::default() });
     fixture.create_offline_session(0, "here", &["here"]);
     fixture.create_offline_session(1, "slow", &["slow"]);
@@ -172,7 +172,7 @@ fn a_full_channel_to_one_shard_pauses_only_those_who_publish_to_it() {
 }
 
 #[test]
-fn sessions_over_their_share_close_a_topic_once_and_open_it_when_they_have_caught_up() {
+fn sessions_over_their_share_block_a_topic_until_they_have_caught_up() {
     const SESSIONS: usize = 300;
     let settings = Settings {
         memory_bytes_per_client: 64 << 10,
@@ -210,7 +210,7 @@ const POLICIES: [SlowConsumer; 2] = [SlowConsumer::Refuse, SlowConsumer::PausePu
 /// The session on the last shard has room for ten messages. All messages arrive in order. A refused message reaches no client
 /// before it is sent again.
 #[test]
-fn a_full_queue_stops_publishers_on_whichever_shard_and_nothing_is_lost() {
+fn a_full_queue_stops_publishers_on_any_shard_and_loses_nothing() {
     for (policy, shards) in POLICIES.into_iter().flat_map(|policy| [(policy, 1), (policy, 3)]) {
         let settings = Settings { session_queue_messages: 10, slow_consumer: policy.into(), ..Settings::default() };
         let mut fixture = Fixture::new(shards, settings);
@@ -253,7 +253,7 @@ fn a_full_queue_stops_publishers_on_whichever_shard_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_publisher_of_3_1_1_waits_where_others_are_refused() {
+fn a_publisher_of_3_1_1_is_paused_where_others_are_refused() {
     let settings =
         Settings { session_queue_messages: 1, slow_consumer: SlowConsumer::Refuse.into(), ..Settings::default() };
     let mut fixture = Fixture::new(1, settings);
@@ -275,7 +275,7 @@ fn a_publisher_of_3_1_1_waits_where_others_are_refused() {
 }
 
 #[test]
-fn the_policy_of_the_topic_counts_where_there_is_one() {
+fn the_policy_of_a_topic_takes_precedence() {
     let policies = SlowConsumers {
         topics: vec![("orders/#".into(), SlowConsumer::Refuse)],
         ..SlowConsumers::from(SlowConsumer::DropNew)
@@ -300,7 +300,7 @@ fn the_policy_of_the_topic_counts_where_there_is_one() {
 
 /// A message for a full session reaches the other receivers. The next CONNACK reports the loss to the client, once.
 #[test]
-fn what_is_dropped_for_a_full_queue_is_told_to_its_client_once() {
+fn messages_dropped_for_a_full_queue_are_reported_once() {
     let mut fixture = Fixture::new(1, Settings { session_queue_messages: 3, ..Settings::default() });
     fixture.create_offline_session(0, "offline", &["t"]);
     let publisher = fixture.client(0, "publisher");
@@ -331,7 +331,7 @@ fn what_is_dropped_for_a_full_queue_is_told_to_its_client_once() {
 
 /// By default a session can hold as much memory as it leaves free, and at most the limit of one client.
 #[test]
-fn a_queue_that_takes_the_memory_of_its_client_is_full_and_does_not_stop_publishers() {
+fn a_queue_at_its_memory_limit_is_full_and_does_not_stop_publishers() {
     const SESSIONS: usize = 10;
     let settings = Settings { memory_bytes: 8 << 20, memory_bytes_per_client: 1 << 20, ..Settings::default() };
     let mut fixture = Fixture::new(1, settings);
@@ -350,7 +350,7 @@ fn a_queue_that_takes_the_memory_of_its_client_is_full_and_does_not_stop_publish
 }
 
 #[test]
-fn a_session_whose_messages_nobody_fetches_is_counted_until_somebody_does() {
+fn a_session_with_unread_messages_counts_as_stale_until_it_resumes() {
     let mut fixture = Fixture::new(1, Settings { stale_session_s: 1_000, ..Settings::default() });
     fixture.create_offline_session(0, "offline", &["t"]);
     fixture.create_offline_session(0, "empty", &["u"]);

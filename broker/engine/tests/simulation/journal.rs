@@ -327,7 +327,7 @@ fn world(seed: u64, shards: usize) -> (World<SlowJournal>, SharedLog) {
 }
 
 #[test]
-fn acknowledgements_wait_until_what_they_promise_is_safe() {
+fn acknowledgements_wait_until_their_records_are_durable() {
     for seed in seeds() {
         let _reporter = SeedReporter(seed);
         run_with_slow_log(seed);
@@ -422,7 +422,7 @@ fn contains_payload(record: &StoredRecord, payload: &[u8]) -> bool {
 }
 
 #[test]
-fn replayed_records_give_the_state_that_the_broker_has() {
+fn replayed_records_give_the_state_of_the_broker() {
     for seed in seeds() {
         let _reporter = SeedReporter(seed);
         let (mut world, journal) = world(seed, 1 + seed as usize % 3);
@@ -442,13 +442,13 @@ fn replayed_records_give_the_state_that_the_broker_has() {
 }
 
 #[test]
-fn a_broker_that_has_crashed_goes_on_with_what_was_safe() {
+fn a_crashed_broker_continues_with_durable_records() {
     crash_and_restart(|_| {});
 }
 
 /// The same with spilled messages: those in flight and in queues are sent again in the same order, with the same identifiers.
 #[test]
-fn a_broker_that_has_crashed_goes_on_with_what_leaves_memory() {
+fn a_crashed_broker_continues_with_spilled_messages() {
     crash_and_restart(|world| {
         world.broker.connect_spill_store();
     });

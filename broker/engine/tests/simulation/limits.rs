@@ -50,7 +50,7 @@ fn publish(delivery: Delivery, payload: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_publisher_whose_every_read_ends_within_a_packet_is_not_cut_off() {
+fn a_publisher_whose_reads_end_within_packets_stays_connected() {
     let mut broker = broker(Settings { incomplete_packet_timeout_s: 30, ..Settings::default() });
     let socket = connect(&mut broker, "c", 1 << 30);
     let packet = publish(Delivery::AtMostOnce, &[0; 100]);
@@ -68,7 +68,7 @@ fn a_publisher_whose_every_read_ends_within_a_packet_is_not_cut_off() {
 }
 
 #[test]
-fn a_packet_that_is_never_finished_ends_its_connection() {
+fn an_incomplete_packet_ends_its_connection() {
     let mut broker = broker(Settings { incomplete_packet_timeout_s: 30, ..Settings::default() });
     let socket = connect(&mut broker, "c", 1 << 30);
     let packet = publish(Delivery::AtMostOnce, &[0; 100]);
@@ -84,7 +84,7 @@ fn a_packet_that_is_never_finished_ends_its_connection() {
 }
 
 #[test]
-fn answers_to_a_client_that_does_not_read_are_bounded_and_not_lost() {
+fn responses_to_a_client_that_does_not_read_are_bounded() {
     const PINGS: usize = 100_000;
     let limit = 10_000;
     let mut broker = broker(Settings { connection_output_bytes: limit, ..Settings::default() });
@@ -107,7 +107,7 @@ fn answers_to_a_client_that_does_not_read_are_bounded_and_not_lost() {
 
 /// The client has the message but its PUBREC is lost. It reconnects with a Maximum Packet Size below that of the message.
 #[test]
-fn an_identifier_that_the_client_holds_is_not_given_to_another_message() {
+fn an_identifier_in_use_by_the_client_is_not_reused() {
     let mut broker = broker(Settings::default());
     let publisher = connect(&mut broker, "publisher", 1 << 30);
     let subscriber = connect(&mut broker, "subscriber", 1 << 30);

@@ -109,7 +109,7 @@ impl World {
 }
 
 #[test]
-fn when_the_disk_has_failed_those_who_rely_on_it_are_told_and_others_go_on() {
+fn a_failed_disk_disconnects_only_clients_that_need_it() {
     let mut world = World::new();
     let persistent = world.connect("lasting", true);
     let transient = world.connect("passing", false);
@@ -147,7 +147,7 @@ fn when_the_disk_has_failed_those_who_rely_on_it_are_told_and_others_go_on() {
 
 /// The writer's wake-up during a turn has no effect: the turn must check the state of the log again before the shard sleeps.
 #[test]
-fn a_disk_that_fails_during_a_turn_is_noticed_before_the_shard_sleeps() {
+fn a_disk_failure_during_a_turn_is_noticed_before_sleeping() {
     // With two shards, the other one would wake this one.
     let mut world = World::with(1, Acks::default());
     world.log.stop_syncing();
@@ -161,7 +161,7 @@ fn a_disk_that_fails_during_a_turn_is_noticed_before_the_shard_sleeps() {
 
 /// The writer of the log can fail while a packet is handled.
 #[test]
-fn a_disk_that_fails_while_a_message_is_taken_does_not_have_it_acknowledged() {
+fn a_disk_failure_while_handling_a_message_prevents_its_acknowledgement() {
     let mut world = World::new();
     let persistent = world.connect("lasting", true);
     let transient = world.connect("passing", false);
@@ -178,7 +178,7 @@ fn a_disk_that_fails_while_a_message_is_taken_does_not_have_it_acknowledged() {
 }
 
 #[test]
-fn when_the_disk_is_full_nothing_more_is_kept_and_what_waits_is_taken() {
+fn a_full_disk_refuses_new_records_and_delivers_queued_messages() {
     let mut world = World::new();
     let persistent = world.connect("lasting", true);
     let transient = world.connect("passing", false);
@@ -217,7 +217,7 @@ fn when_the_disk_is_full_nothing_more_is_kept_and_what_waits_is_taken() {
 }
 
 #[test]
-fn an_answer_waits_for_what_its_topic_asks_for() {
+fn an_acknowledgement_waits_for_the_level_of_its_topic() {
     let topics = vec![("m/memory".into(), AckLevel::Memory), ("m/os".into(), AckLevel::Os)];
     let mut world = World::with(2, Acks { topics, ..Acks::default() });
     let persistent = world.connect("lasting", true);

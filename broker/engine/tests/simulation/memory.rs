@@ -39,7 +39,7 @@ fn small_memory_settings(random: &mut Random) -> Settings {
 }
 
 #[test]
-fn what_is_acknowledged_arrives_however_little_memory_there_is() {
+fn acknowledged_messages_arrive_with_little_memory() {
     let (mut refusals, mut waits, mut throttled) = (0, 0, 0);
     for seed in seeds().take(SEEDS_MAX) {
         let _reporter = SeedReporter(seed);

@@ -81,7 +81,7 @@ fn check_found(faults: &[Fault], run: impl Fn(u64)) {
 }
 
 #[test]
-fn faults_that_a_crash_brings_to_light_are_found() {
+fn faults_that_a_crash_reveals_are_found() {
     check_found(&FOUND_BY_CRASHES, |seed| {
         crashes::run_seed(seed);
     });
@@ -93,6 +93,6 @@ fn faults_of_shared_subscriptions_are_found() {
 }
 
 #[test]
-fn faults_of_what_waits_for_the_log_are_found() {
+fn faults_of_early_acknowledgements_are_found() {
     check_found(&FOUND_BY_WAITING, slow_journal::run_with_slow_log);
 }

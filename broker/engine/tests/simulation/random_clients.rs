@@ -42,7 +42,7 @@ fn plan(seed: u64) -> Plan {
 }
 
 #[test]
-fn what_is_published_arrives_as_promised() {
+fn published_messages_arrive_as_guaranteed() {
     for seed in seeds() {
         let _reporter = SeedReporter(seed);
         let mut world = World::new(seed, plan(seed), settings(&mut Random::new(seed)), |_| Volatile);

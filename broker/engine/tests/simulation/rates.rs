@@ -147,7 +147,7 @@ fn random_settings(random: &mut Random) -> Settings {
 }
 
 #[test]
-fn nobody_gets_more_than_the_bucket_allows_and_all_arrives_in_order_and_in_time() {
+fn rates_are_enforced_and_all_messages_arrive_in_order_and_in_time() {
     let mut pauses = 0;
     for seed in seeds() {
         let _reporter = SeedReporter(seed);
@@ -266,7 +266,7 @@ fn received(broker: &mut Broker) -> u64 {
 }
 
 #[test]
-fn coming_back_does_not_pay() {
+fn reconnecting_does_not_reset_the_rate_limit() {
     let mut publishes: Vec<_> = (0..5).map(|number| publish_bytes(QoS::AtLeastOnce, number, "t", b"x")).collect();
     let more = publishes.split_off(3).concat();
     let burst = publishes.concat();
@@ -304,7 +304,7 @@ fn coming_back_does_not_pay() {
 }
 
 #[test]
-fn keep_alive_stands_still_while_a_client_is_not_read_from() {
+fn keep_alive_is_suspended_while_reading_is_paused() {
     let mut broker = rate_limited_broker(1);
     let socket = connect_as(&mut broker, "c", true, 1);
     for number in 0..20 {
@@ -336,7 +336,7 @@ fn keep_alive_stands_still_while_a_client_is_not_read_from() {
 
 /// The guarantees of MQTT hold for random clients with a rate limit.
 #[test]
-fn what_is_published_slowly_arrives_as_promised() {
+fn rate_limited_messages_arrive_as_guaranteed() {
     let mut pauses = 0;
     for seed in seeds().take(100) {
         let _reporter = SeedReporter(seed);

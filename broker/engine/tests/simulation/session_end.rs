@@ -292,7 +292,7 @@ fn replay_through_snapshot(replay: &Replay) -> Replay {
 }
 
 #[test]
-fn what_an_ended_session_was_owed_reaches_other_members_whenever_the_broker_crashes() {
+fn messages_of_an_ended_session_reach_other_members_despite_crashes() {
     for seed in seeds() {
         let _reporter = SeedReporter(seed);
         let mut world = World::new(seed);
@@ -318,7 +318,7 @@ fn what_an_ended_session_was_owed_reaches_other_members_whenever_the_broker_cras
 
 /// The clock was so far ahead that adding the interval overflows. The session expires counted from the restart.
 #[test]
-fn a_session_whose_client_left_in_the_future_ends() {
+fn a_session_disconnected_in_the_future_expires() {
     let log = SharedLog::default();
     log.sync_immediately();
     let settings = Settings { sys_interval_s: 0, ..Settings::default() };

@@ -492,7 +492,7 @@ fn step(world: &mut World) {
 }
 
 #[test]
-fn what_members_cannot_take_is_not_lost_whatever_they_do() {
+fn messages_that_members_cannot_accept_are_not_lost() {
     for seed in seeds() {
         let _reporter = SeedReporter(seed);
         run_seed(seed);
@@ -524,7 +524,7 @@ fn publish_all(world: &mut World, publisher: usize, count: usize, members: &[usi
 }
 
 #[test]
-fn a_stuck_member_gets_its_window_and_the_others_get_the_rest() {
+fn a_stuck_member_gets_its_window_and_the_others_the_rest() {
     for shards in 1..=3 {
         let mut world = world(shards, settings());
         let stuck = world.add(Member::new("stuck", Pace::Stuck, Some(1)));
@@ -540,7 +540,7 @@ fn a_stuck_member_gets_its_window_and_the_others_get_the_rest() {
 
 /// Messages are redispatched in the order in which they were sent; QoS 2 messages are not [MQTT-4.8.2-4].
 #[test]
-fn what_a_stuck_member_does_not_acknowledge_is_redispatched_in_order() {
+fn unacknowledged_messages_of_a_stuck_member_are_redispatched_in_order() {
     for (shards, is_connected) in [(1, true), (2, true), (3, true), (1, false), (3, false)] {
         let mut world = world(shards, settings());
         let stuck = world.add(Member::new("stuck", Pace::Stuck, Some(10)));
@@ -588,7 +588,7 @@ fn what_a_stuck_member_does_not_acknowledge_is_redispatched_in_order() {
 }
 
 #[test]
-fn what_a_member_has_not_acknowledged_when_its_session_ends_is_redispatched_in_order() {
+fn unacknowledged_messages_of_an_ended_session_are_redispatched_in_order() {
     for shards in 1..=3 {
         let mut world = world(shards, settings());
         let leaving = world.add(Member::new("leaving", Pace::Stuck, Some(30)).without_persistent_session());

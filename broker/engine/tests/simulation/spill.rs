@@ -83,7 +83,7 @@ fn plan(random: &mut Random) -> Plan {
 }
 
 #[test]
-fn what_leaves_memory_arrives_as_promised() {
+fn spilled_messages_arrive_as_guaranteed() {
     let (mut written, mut read) = (0, 0);
     for seed in seeds() {
         let _reporter = SeedReporter(seed);
@@ -104,7 +104,7 @@ fn what_leaves_memory_arrives_as_promised() {
 
 /// Reads and writes sometimes fail. A client waits for an unreadable message and receives it when the disk works again.
 #[test]
-fn a_disk_that_fails_for_a_while_loses_nothing() {
+fn a_temporary_disk_failure_loses_nothing() {
     for seed in seeds() {
         let _reporter = SeedReporter(seed);
         let mut random = Random::new(!seed ^ 0xFA17);
@@ -142,7 +142,7 @@ fn a_disk_that_fails_for_a_while_loses_nothing() {
 
 /// The clients read and do not acknowledge. Their Receive Maximum is large, or 1, so that the other messages are queued.
 #[test]
-fn what_slow_clients_leave_lying_leaves_memory_although_they_are_connected() {
+fn pending_messages_of_slow_connected_clients_are_spilled() {
     const CLIENTS: usize = 20;
     const MESSAGES: u16 = 12;
     const PAYLOAD_BYTES: usize = 8 << 10;
@@ -222,7 +222,7 @@ fn what_slow_clients_leave_lying_leaves_memory_although_they_are_connected() {
 
 /// New retained messages are spilled at once, however many others there are.
 #[test]
-fn retained_messages_leave_memory_in_the_turns_in_which_they_come() {
+fn retained_messages_are_spilled_in_the_turn_in_which_they_arrive() {
     const SMALL: usize = 50_000;
     const LARGE: usize = 100;
     const PAYLOAD_BYTES: usize = 8 << 10;
@@ -270,7 +270,7 @@ fn retained_messages_leave_memory_in_the_turns_in_which_they_come() {
 
 /// QoS 2 messages are in flight and not sent while the log stalls, however long that takes.
 #[test]
-fn what_waits_for_the_log_before_it_is_sent_stays_in_memory() {
+fn messages_that_wait_for_the_log_stay_in_memory() {
     const MESSAGES: u16 = 20;
     const PAYLOAD_BYTES: usize = 8 << 10;
     let stalls_at = Rc::new(Cell::new(None));

@@ -128,7 +128,7 @@ impl Fixture {
 }
 
 #[test]
-fn publishers_of_retained_messages_wait_while_the_store_is_behind() {
+fn publishers_of_retained_messages_are_paused_while_the_store_lags() {
     let mut fixture = Fixture::new(1, Settings::default());
     let publisher = fixture.client(0, "p", &returning());
     let other = fixture.client(0, "q", &returning());
@@ -148,7 +148,7 @@ fn publishers_of_retained_messages_wait_while_the_store_is_behind() {
 
 /// Another shard spills the messages.
 #[test]
-fn publishers_wait_for_the_sessions_of_other_shards() {
+fn publishers_are_paused_for_sessions_of_other_shards() {
     let mut fixture = Fixture::new(2, Settings { session_queue_bytes: 1 << 30, ..Settings::default() });
     let publisher = fixture.client(0, "p", &returning());
     fixture.create_offline_session(1, "t/#");
@@ -163,7 +163,7 @@ fn publishers_wait_for_the_sessions_of_other_shards() {
 
 /// Messages that wait for a slow store do not reach the memory limit before publishers are paused.
 #[test]
-fn publishers_wait_before_they_would_be_refused() {
+fn publishers_are_paused_before_they_would_be_refused() {
     for shards in [1, 2] {
         let (memory_bytes, session_queue_bytes) = (8 * SPILL_THRESHOLD_BYTES, 1 << 30);
         let mut fixture = Fixture::new(shards, Settings { memory_bytes, session_queue_bytes, ..Settings::default() });
@@ -193,7 +193,7 @@ fn publishers_wait_before_they_would_be_refused() {
 
 /// Packets after a waiting PUBLISH are handled if they may overtake it.
 #[test]
-fn a_subscriber_goes_on_whose_acknowledgements_are_behind_a_message_that_waits() {
+fn acknowledgements_after_a_waiting_publish_are_handled() {
     let mut fixture = Fixture::new(1, Settings::default());
     let one_at_a_time = ConnectOptions { receive_maximum: Some(1), ..returning() };
     let both = fixture.client(0, "p", &one_at_a_time);
@@ -240,7 +240,7 @@ fn a_subscriber_goes_on_whose_acknowledgements_are_behind_a_message_that_waits()
 
 /// If the store never answers, the memory limit refuses messages, as without a store.
 #[test]
-fn publishers_do_not_wait_for_ever_for_a_store_that_stands_still() {
+fn waiting_for_a_stalled_store_has_a_timeout() {
     let (memory_bytes, session_queue_bytes) = (16 << 20, 1 << 30);
     let limits = Settings { memory_bytes, session_queue_bytes, session_queue_memory: false, ..Settings::default() };
     let mut fixture = Fixture::new(1, limits);

@@ -118,7 +118,7 @@ impl FanOutWorld {
 
 /// A client that connects while fan-outs are deferred and batches wait is accepted at once.
 #[test]
-fn a_client_that_moves_does_not_wait_behind_batches() {
+fn a_migrating_client_does_not_wait_behind_batches() {
     let mut world = FanOutWorld::new(1, 1, None);
     for number in 1..=MESSAGES {
         for publisher in world.publishers.clone() {
@@ -146,7 +146,7 @@ fn channel_batches(seed: u64) -> usize {
 }
 
 #[test]
-fn a_crowd_on_another_shard_gets_everything_through_a_way_of_any_size() {
+fn many_receivers_on_another_shard_get_everything_with_any_channel_size() {
     for seed in seeds().take(FAULTLESS_SEEDS) {
         let _reporter = SeedReporter(seed);
         if let Err(error) = FanOutWorld::new(seed, channel_batches(seed), None).run() {
@@ -168,21 +168,21 @@ fn is_found(mutant: Mutant) -> bool {
 /// Another shard receives batches after paused publishers were checked and before the other batches are sent. Then no channel is full,
 /// nothing is left to send, and no wake-up arrives.
 #[test]
-fn publishers_that_are_resumed_too_early_in_the_turn_are_found() {
+fn publishers_that_resume_too_early_in_a_turn_are_found() {
     assert!(is_found(Mutant::ResumesBeforeSending));
 }
 
 #[test]
-fn a_shard_that_sleeps_on_batches_is_found() {
+fn a_shard_that_sleeps_with_unsent_batches_is_found() {
     assert!(is_found(Mutant::SleepsWithUnsentBatches));
 }
 
 #[test]
-fn a_shard_that_sleeps_while_receivers_stand_in_line_is_found() {
+fn a_shard_that_sleeps_with_deferred_fan_outs_is_found() {
     assert!(is_found(Mutant::SleepsWithDeferredFanOuts));
 }
 
 #[test]
-fn a_shard_that_sleeps_on_a_part_of_a_batch_is_found() {
+fn a_shard_that_sleeps_with_a_partial_batch_is_found() {
     assert!(is_found(Mutant::SleepsWithPartialBatches));
 }

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_strangers_are_forgotten_when_their_failures_do_not_count_any_more() {
+    fn unknown_names_are_forgotten_when_their_failures_expire() {
         let rule = FailureRule { by: FailureKey::User, count: 3, within_s: 60, ban_s: 60 };
         let mut noted = FailureTimes::default();
         for number in 0..10_000 {

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_exchange_of_the_standard_goes_as_it_is_written() {
+    fn the_example_exchange_of_the_standard_succeeds() {
         // SHA-256 is from RFC 7677; SHA-512 is the same with the other hash.
         for (hash, proof, signature) in [
             (
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_changed_on_the_way_is_refused() {
+    fn a_changed_message_is_refused() {
         let proof = "dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";
         let nonce = format!("{CLIENT_NONCE}{SERVER_NONCE}");
         for (last, expected) in [
@@ -239,7 +239,7 @@ mod tests {
 
     /// The keys are of the prepared password, and the client is the user of the file.
     #[test]
-    fn a_name_and_a_password_may_be_typed_in_another_way() {
+    fn names_and_passwords_are_normalized() {
         let hash = "$argon2id$v=19$m=8,t=1,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAA";
         let keys = ScramKeys::new(ScramHash::Sha256, "pe\u{301}ncil".as_bytes(), &mut |bytes| bytes.fill(7));
         let composed = ScramKeys::new(ScramHash::Sha256, "p\u{e9}ncil".as_bytes(), &mut |bytes| bytes.fill(7));
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_user_name_of_connect_is_the_same() {
+    fn the_user_name_of_connect_must_be_the_same() {
         let begin = |name| {
             let message = b"n,,n=user,r=x";
             ScramServer::begin(ScramHash::Sha256, &file(), message, Some(name), SERVER_NONCE, &[7; 32])

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_messages_of_the_standard_are_read() {
+    fn the_example_messages_of_the_standard_are_parsed() {
         let first = ClientFirst::parse(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO").expect("a message");
         assert_eq!((first.header, first.bare), ("n,,", "n=user,r=rOprNGfwEbeRWgbNEkqO"));
         assert_eq!((&*first.user, first.nonce), ("user", "rOprNGfwEbeRWgbNEkqO"));

@@ -36,7 +36,7 @@ mod tests {
 
     /// The examples of RFC 4013, section 3, and names as the keyboards of different systems write them.
     #[test]
-    fn what_is_typed_in_different_ways_is_the_same() {
+    fn equivalent_spellings_are_normalized() {
         for (given, expected) in [
             ("I\u{ad}X", "IX"),
             ("user", "user"),

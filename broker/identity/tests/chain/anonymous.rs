@@ -31,7 +31,7 @@ fn clients_with_credentials_must_authenticate_even_if_anonymous_clients_are_allo
 }
 
 #[test]
-fn an_open_chain_accepts_everybody_as_anonymous() {
+fn an_open_chain_accepts_every_client_as_anonymous() {
     let chain = std::sync::Arc::new(Chain::open());
     assert_eq!(admitted(&chain, user("dave", "whatever")).user, None);
     let method = AuthAttempt { method: Some("SCRAM-SHA-1".into()), ..nobody() };
@@ -81,7 +81,7 @@ fn a_plaintext_token_is_refused_and_a_scram_proof_is_not() {
 
 /// Only the system can set the claim of a Unix socket's peer.
 #[test]
-fn the_user_at_a_unix_socket_is_a_claim() {
+fn the_user_of_a_unix_socket_is_a_claim() {
     let open = chain(vec![AuthBackend::Anonymous(Anonymous::Everybody)]);
     let local = from(nobody(), |origin| (origin.address, origin.peer_uid) = (None, Some(1_000)));
     assert_eq!(&*admitted(&open, local).claims, [("peer_uid".into(), "1000".into())]);

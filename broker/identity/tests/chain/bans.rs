@@ -53,7 +53,7 @@ fn a_ban_is_active_until_it_expires_or_is_removed() {
 }
 
 #[test]
-fn a_banned_user_is_refused_by_whatever_name_it_comes() {
+fn a_banned_user_is_refused_in_any_spelling() {
     let bans = Arc::new(Bans::default());
     let chain = chain_with(vec![AuthBackend::Certificate(Arc::new(CertificateRules::common_name()))], &bans);
     let key = rcgen::KeyPair::generate().expect("a key");
@@ -142,7 +142,7 @@ fn the_failure_table_is_bounded() {
 }
 
 #[test]
-fn shared_bans_take_the_place_of_those_before_and_leave_its_own_to_a_broker() {
+fn shared_bans_replace_earlier_ones_and_local_bans_stay() {
     let (bans, shared) = (Bans::default(), |name: &str| ban(BanTarget::ClientId(name.into()), None));
     let own = ban(BanTarget::User("own".into()), None);
     bans.add(own.clone(), NOW).expect("banned");
@@ -160,7 +160,7 @@ fn shared_bans_take_the_place_of_those_before_and_leave_its_own_to_a_broker() {
 }
 
 #[test]
-fn networks_are_written_and_read() {
+fn networks_round_trip() {
     for text in ["192.0.2.7", "192.0.2.0/24", "0.0.0.0/0", "2001:db8::/32", "::1", "::/0"] {
         assert_eq!(network(text).to_string(), text);
     }
@@ -174,7 +174,7 @@ fn networks_are_written_and_read() {
 
 proptest! {
     #[test]
-    fn an_address_is_in_a_network_if_its_first_bits_are(a: u32, b: u32, prefix in 0_u8..=32) {
+    fn an_address_is_in_a_network_if_its_prefix_matches(a: u32, b: u32, prefix in 0_u8..=32) {
         let mask = u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0);
         let text = format!("{}/{prefix}", std::net::Ipv4Addr::from_bits(a & mask));
         let (bans, near) = (Bans::default(), (a & mask) | (b & !mask));
@@ -190,7 +190,7 @@ proptest! {
 
 /// Clients choose names and prefixes: filling the table of one rule does not affect another.
 #[test]
-fn a_rule_that_is_full_does_not_make_another_one_forget() {
+fn a_full_rule_does_not_evict_entries_of_another() {
     let by_address = FailureRule { by: FailureKey::Address, count: 2, within_s: 3_600, ban_s: 60 };
     let by_user = FailureRule { by: FailureKey::User, count: 2, within_s: 10, ban_s: 60 };
     let bans = Arc::new(Bans::new(vec![by_address, by_user]));

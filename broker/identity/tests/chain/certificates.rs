@@ -59,7 +59,7 @@ fn the_common_name_is_the_user() {
 }
 
 #[test]
-fn all_names_are_read() {
+fn all_names_of_a_certificate_are_read() {
     let names = vec![
         SanType::DnsName(name("a.example")),
         SanType::DnsName(name("b.example")),
@@ -85,7 +85,7 @@ fn all_names_are_read() {
 }
 
 #[test]
-fn the_first_rule_that_fits_names_user_and_client() {
+fn the_first_matching_rule_names_user_and_client() {
     let chain = chain(vec![rules(vec![
         CertificateRule {
             when: vec![

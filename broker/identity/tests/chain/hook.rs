@@ -82,7 +82,7 @@ fn ends(chain: &Arc<Chain>, attempt: AuthAttempt, service: &Service, seconds: u6
 }
 
 #[test]
-fn the_hook_is_asked_in_the_form_that_is_documented() {
+fn a_hook_request_has_the_documented_form() {
     let page = include_str!("../../../../docs/reference/auth-hook.openapi.json");
     let page = parse(page).expect("JSON");
     let at = |path: &[&str]| {
@@ -186,7 +186,7 @@ fn hook_responses_are_cached() {
 }
 
 #[test]
-fn an_answer_is_for_the_same_question_alone() {
+fn a_cached_response_applies_only_to_the_same_request() {
     let hook = hook(settings());
     let chain = of(&hook);
     let service = Service::answering(&[r#"{"result":"allow"}"#]);
@@ -261,7 +261,7 @@ fn the_circuit_breaker_opens_after_failures() {
 
 /// A client chooses its user name and password, and so whether a service rejects the request: with 400, or 413 for a long one.
 #[test]
-fn a_question_that_the_service_does_not_take_says_nothing_about_the_next() {
+fn a_refused_request_does_not_open_the_circuit_breaker() {
     let hook = hook(HookSettings { negative_s: 0, ..settings() });
     let chain = of(&hook);
     let statuses = [400, 401, 413, 500, 422, 500, 408, 429];
@@ -350,7 +350,7 @@ fn invalid_hook_responses_are_refused() {
 }
 
 #[test]
-fn settings_have_limits_and_passwords_a_safe_way() {
+fn settings_have_limits_and_passwords_need_a_secure_url() {
     let refused = |settings: HookSettings| Hook::new(settings, &[0; 32]).expect_err("refused").to_string();
     assert!(refused(HookSettings::new("http://hook.example/")).contains("the URL must begin with https://"));
     let message = refused(HookSettings::new("https://broker:s3cret@hook.example/"));

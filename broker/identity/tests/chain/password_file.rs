@@ -12,7 +12,7 @@ use tautwire_protocol::ConnectReason;
 use super::support::{NOW, USERS, admitted, chain, chain_with_cache, ends, refused, user, users};
 
 #[test]
-fn hashes_of_mosquitto_and_of_argon2id_are_understood() {
+fn hashes_of_mosquitto_and_argon2id_are_accepted() {
     let chain = chain(vec![users()]);
     for (name, password) in [("alice", "pass-one"), ("bob", "pass-two"), ("dave", "password"), ("erin", "password")] {
         let (principal, work) = ends(&chain, user(name, password));
@@ -42,7 +42,7 @@ fn an_unknown_user_gets_the_same_response_at_the_same_cost() {
 }
 
 #[test]
-fn a_user_of_the_second_file_costs_one_hash_too() {
+fn a_user_of_the_second_file_also_costs_one_hash() {
     let first = PasswordFile::parse(
         "first",
         "zoe:$6$AAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA==",
@@ -81,7 +81,7 @@ fn a_new_user_can_log_in_and_the_file_has_no_password() {
 }
 
 #[test]
-fn a_password_that_has_been_verified_needs_no_hash_until_the_user_has_another_one() {
+fn a_verified_password_needs_no_hash_until_it_changes() {
     let verified = Arc::new(VerifiedPasswords::new(&[3; 32], 10));
     let chain = chain_with_cache(vec![users()], &verified);
     for expected in [1, 0, 0] {
@@ -116,7 +116,7 @@ fn a_password_that_has_been_verified_needs_no_hash_until_the_user_has_another_on
 }
 
 #[test]
-fn a_user_who_is_banned_is_refused_although_the_password_is_known() {
+fn a_banned_user_is_refused_with_a_cached_password() {
     let bans: Arc<Bans> = Arc::default();
     let verified = Arc::new(VerifiedPasswords::new(&[3; 32], 10));
     let settings = Settings { allows_plain_passwords: false, key: [7; 32], bans: bans.clone(), verified };
@@ -128,7 +128,7 @@ fn a_user_who_is_banned_is_refused_although_the_password_is_known() {
 }
 
 #[test]
-fn a_cost_is_a_level_or_what_argon2id_says() {
+fn a_cost_is_a_level_or_argon2id_parameters() {
     for (text, shown) in
         [("low", "low"), ("default", "default"), ("m=19456,t=2,p=1", "default"), ("m=8,t=1,p=1", "m=8,t=1,p=1")]
     {
@@ -147,7 +147,7 @@ fn a_cost_is_a_level_or_what_argon2id_says() {
 }
 
 #[test]
-fn nothing_shows_a_password() {
+fn debug_output_has_no_password() {
     let attempt = user("dave", "hunter2");
     let chain = chain(vec![users()]);
     let step = chain.begin(attempt.clone(), NOW, &mut |_| Ok(()));

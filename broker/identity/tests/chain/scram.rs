@@ -123,7 +123,7 @@ fn failures_are_counted_for_the_scram_user() {
 }
 
 #[test]
-fn a_method_that_is_not_there_is_refused() {
+fn an_unsupported_method_is_refused() {
     let chain = chain(vec![with_keys()]);
     for method in ["SCRAM-SHA-1", "SCRAM-SHA-256-PLUS", "scram-sha-256", ""] {
         let attempt = AuthAttempt { method: Some(method.into()), ..user("dave", "password") };
@@ -139,7 +139,7 @@ fn a_method_that_is_not_there_is_refused() {
 }
 
 #[test]
-fn each_exchange_has_a_nonce_of_its_own() {
+fn each_exchange_has_its_own_nonce() {
     let chain = chain(vec![with_keys()]);
     let client = Client { hash: ScramHash::Sha256, name: "a,b=c", password: "pencil" };
     let mut byte = 0;

@@ -52,7 +52,7 @@ fn with(token: &str) -> AuthAttempt {
 }
 
 #[test]
-fn tokens_of_the_standard_are_understood() {
+fn tokens_of_the_standard_are_accepted() {
     // RFC 7515, appendices A.1 and A.3.
     let secret = r#"{"keys":[{"kty":"oct","k":"AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow"}]}"#;
     let curve = r#"{"keys":[{"kty":"EC","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]}"#;
@@ -84,7 +84,7 @@ fn tokens_of_the_standard_are_understood() {
 }
 
 #[test]
-fn tokens_by_rsa_are_understood_with_both_kinds_of_keys() {
+fn rsa_tokens_are_accepted_with_both_kinds_of_keys() {
     let jwks =
         |more: &str| format!(r#"{{"keys":[{{"kty":"RSA","kid":"r1","e":"AQAB","n":"{}"{more}}}]}}"#, rsa::MODULUS);
     let user = |keys: &str, token: &str| {
@@ -107,7 +107,7 @@ fn tokens_by_rsa_are_understood_with_both_kinds_of_keys() {
 }
 
 #[test]
-fn curves_work_and_a_key_checks_its_own_tokens_alone() {
+fn elliptic_curve_keys_verify_only_their_own_tokens() {
     let random = SystemRandom::new();
     let keys: Vec<KeyPair> = [&rcgen::PKCS_ECDSA_P256_SHA256, &rcgen::PKCS_ECDSA_P384_SHA384, &rcgen::PKCS_ED25519]
         .map(|kind| KeyPair::generate_for(kind).expect("a key"))
@@ -144,7 +144,7 @@ fn curves_work_and_a_key_checks_its_own_tokens_alone() {
 }
 
 #[test]
-fn no_key_can_be_used_for_what_it_is_not() {
+fn a_key_is_refused_for_another_algorithm() {
     let refusal = |keys: KeySet, token: &str| {
         // Even if all algorithms are allowed.
         let settings = JwtSettings { algorithms: Algorithm::ALL.to_vec(), ..JwtSettings::default() };
@@ -324,7 +324,7 @@ fn outcome(chain: &Arc<Chain>, server: &Server, seconds: u64) -> Result<(), Refu
 }
 
 #[test]
-fn keys_of_a_url_are_kept_refreshed_and_honoured_while_it_is_down() {
+fn keys_of_a_url_are_cached_refreshed_and_used_during_an_outage() {
     let (jwks, chain) = fetched();
     let (up, down) = (Server::new(Ok((200, rsa_set("r1")))), Server::new(Err(HttpRequestError::Timeout)));
     // Before there are keys, all clients are refused, and not every client causes a fetch.
@@ -347,7 +347,7 @@ fn keys_of_a_url_are_kept_refreshed_and_honoured_while_it_is_down() {
 }
 
 #[test]
-fn all_who_wait_for_the_first_keys_get_them_by_one_request() {
+fn one_request_serves_all_waiters_for_the_first_keys() {
     const CLIENTS: usize = 8;
 
     /// Answers when all clients are there.
@@ -393,7 +393,7 @@ fn a_new_key_is_fetched_when_a_token_names_it() {
 }
 
 #[test]
-fn a_new_key_without_a_name_is_fetched_when_the_signature_fits_no_old_one() {
+fn a_new_key_without_an_id_is_fetched_if_no_old_one_matches() {
     let (_, chain) = fetched();
     let nameless = |modulus: &str| format!(r#"{{"keys":[{{"kty":"RSA","e":"AQAB","n":"{modulus}"}}]}}"#);
     let old = Server::new(Ok((200, nameless(&rsa::MODULUS.replace("w3ST", "w3SU")))));
@@ -406,7 +406,7 @@ fn a_new_key_without_a_name_is_fetched_when_the_signature_fits_no_old_one() {
 }
 
 #[test]
-fn a_wrong_signature_by_a_key_with_the_name_fetches_nothing() {
+fn a_wrong_signature_of_a_known_key_fetches_nothing() {
     let (_, chain) = fetched();
     let wrong = Server::new(Ok((200, rsa_set("r1").replace("w3ST", "w3SU"))));
     assert_eq!(outcome(&chain, &wrong, 0), Err(RefusalCode::Token));

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_stay_at_a_block_however_they_grow() {
+    fn bytes_stay_aligned_to_a_block_while_they_grow() {
         let mut buffer = BlockBuffer::default();
         let mut expected = Vec::new();
         for n in 0..2_000u32 {

@@ -286,7 +286,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_that_is_being_started_does_not_keep_the_directory_locked() {
+    fn a_starting_process_does_not_keep_the_directory_locked() {
         let path = std::env::temp_dir().join(format!("tautwire-directory-lock-{}", std::process::id()));
         let directory = Directory::open(&path).expect("the directory can be created");
         let lock = directory.lock("lock").expect("not locked");

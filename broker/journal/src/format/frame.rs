@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_is_read_as_it_was_written() {
+    fn a_frame_round_trips() {
         let (location, bytes) = stamped(b"hello");
         let read = parse(&bytes, AT, location.position, location.epoch).expect("intact");
         assert_eq!(read, location);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn every_changed_bit_of_header_and_body_is_noticed() {
+    fn every_changed_bit_of_header_and_body_is_detected() {
         let (location, bytes) = stamped(b"hello");
         for bit in AT * 8..bytes.len() * 8 {
             let mut damaged = bytes.clone();
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_of_another_place_or_epoch_does_not_count() {
+    fn a_frame_of_another_position_or_epoch_is_not_accepted() {
         let (location, bytes) = stamped(b"hello");
         assert_eq!(parse(&bytes, AT, Position(9_008), location.epoch), None);
         assert_eq!(parse(&bytes, AT, location.position, Epoch::new(1).expect("not 0")), None);

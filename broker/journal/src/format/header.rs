@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn every_changed_bit_is_noticed() {
+    fn every_changed_bit_is_detected() {
         let bytes = header().to_bytes();
         for bit in 0..80 * 8 {
             let mut damaged = bytes.clone();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_version_is_named() {
+    fn a_newer_version_is_reported() {
         let mut bytes = header().to_bytes();
         for copy in [0, BLOCK_BYTES] {
             bytes[copy + 8] = 9;

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_as_they_are_written_and_others_are_not() {
+    fn names_round_trip_and_others_are_refused() {
         let number = SegmentNumber(0xabc);
         for name in [Name::Segment(number), Name::Spare(number), Name::Damaged(number), Name::Snapshot(Position(7))] {
             assert_eq!(Name::parse(&name.to_string()), Some(name));

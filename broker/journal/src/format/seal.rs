@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seal_is_read_as_it_was_written_and_leaves_the_copy_of_the_header() {
+    fn a_seal_round_trips_and_keeps_the_copy_of_the_header() {
         let position = (1 << 20) + 8_192;
         let mut bytes = sealed(position);
         assert_eq!(bytes.len(), FIRST_FRAME_OFFSET);
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seal_of_another_place_or_epoch_does_not_count() {
+    fn a_seal_of_another_position_or_epoch_is_not_accepted() {
         for position in [(1 << 20) - 1, (1 << 20) + 65_536] {
             assert_eq!(read_seal(&sealed(position), &header()), None);
         }

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_is_read_as_it_is_written_and_every_change_is_noticed() {
+    fn the_version_round_trips_and_every_change_is_detected() {
         let version = Version::new(LogId(0x9f86), SegmentNumber(17));
         let text = version.to_text();
         assert_eq!(Version::parse(text.as_bytes()), Ok(version));
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_version_is_named_whatever_follows() {
+    fn a_newer_version_is_reported_whatever_follows() {
         assert_eq!(Version::parse(b"tautwire-journal\nformat 12\nelse\n"), Err(VersionFault::UnsupportedVersion(12)));
     }
 }

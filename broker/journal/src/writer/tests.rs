@@ -78,7 +78,7 @@ fn frames_of_several_shards_become_durable_in_order() {
 
 /// Each idle period takes one seal, and a frame posted right after takes none.
 #[test]
-fn an_idle_writer_seals_what_it_has_written() {
+fn an_idle_writer_seals_the_log() {
     let disk = FaultyDisk::new(3);
     let (writer, mut frame_senders) = WriterThread::start(open(&disk), 1, |_| {}, || 0).expect("a thread");
     let handle = writer.handle();
@@ -97,7 +97,7 @@ fn an_idle_writer_seals_what_it_has_written() {
 }
 
 #[test]
-fn frames_posted_after_a_message_from_another_shard_come_later_in_the_log() {
+fn frames_submitted_after_a_message_from_another_shard_are_later_in_the_log() {
     const TURNS: u64 = 3_000;
     let disk = FaultyDisk::new(6);
     let (writer, mut frame_senders) = WriterThread::start(open(&disk), 2, |_| {}, || 0).expect("a thread");
@@ -150,7 +150,7 @@ fn blocked_writer(disk: &FaultyDisk) -> (WriterThread, FrameSender, Sender<()>) 
 }
 
 #[test]
-fn a_full_ring_says_so_and_loses_nothing() {
+fn a_full_ring_refuses_frames_and_loses_nothing() {
     let disk = FaultyDisk::new(2);
     let (writer, mut frame_sender, unblock) = blocked_writer(&disk);
     let full = loop {
@@ -172,7 +172,7 @@ fn a_full_ring_says_so_and_loses_nothing() {
 }
 
 #[test]
-fn bytes_that_wait_are_limited_and_one_large_frame_is_taken() {
+fn pending_bytes_are_limited_and_one_large_frame_is_accepted() {
     let disk = FaultyDisk::new(3);
     let (writer, mut frame_sender, unblock) = blocked_writer(&disk);
     frame_sender.post(vec![2; RING_MAX_BYTES + 1]).expect("nothing else is pending");
@@ -233,7 +233,7 @@ fn unsynced_data_may_be_lost_in_a_power_failure() {
 }
 
 #[test]
-fn segments_that_a_snapshot_covers_are_used_again() {
+fn segments_covered_by_a_snapshot_are_reused() {
     let disk = FaultyDisk::new(5);
     let (writer, mut frame_senders) = WriterThread::start(open(&disk), 1, |_| {}, || 0).expect("a thread");
     for _ in 0..100 {

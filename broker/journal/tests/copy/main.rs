@@ -22,7 +22,7 @@ fn numbers<D: Disk>(disk: &D, covered: Position) -> Vec<u64> {
 }
 
 #[test]
-fn a_copy_of_a_log_that_grows_is_whole_and_has_all_that_was_there_before() {
+fn a_copy_of_a_growing_log_contains_everything_before_it() {
     for seed in 0..80 {
         let busy = Busy::new(seed, 3 + seed % 37);
         let before = busy.written();
@@ -52,7 +52,7 @@ fn a_copy_is_durable() {
 }
 
 #[test]
-fn a_copy_is_made_again_where_segments_were_released_meanwhile() {
+fn a_copy_is_repeated_if_segments_were_released_meanwhile() {
     let busy = Busy::new(5, 40);
     busy.between_reads(Between::ReleaseSometimes);
     let target = FaultyDisk::new(1);
@@ -62,7 +62,7 @@ fn a_copy_is_made_again_where_segments_were_released_meanwhile() {
 }
 
 #[test]
-fn a_copy_is_given_up_where_segments_are_released_all_the_time() {
+fn a_copy_is_abandoned_if_segments_are_released_repeatedly() {
     let busy = Busy::new(5, 40);
     busy.between_reads(Between::ReleaseAlways);
     let target = FaultyDisk::new(1);
@@ -73,7 +73,7 @@ fn a_copy_is_given_up_where_segments_are_released_all_the_time() {
 }
 
 #[test]
-fn damage_is_not_copied() {
+fn a_damaged_log_is_not_copied() {
     let busy = Busy::new(5, 40);
     busy.disk().flip_bit("segment-0000000000000002", 8_192 + 60, 1);
     let target = FaultyDisk::new(1);
@@ -83,7 +83,7 @@ fn damage_is_not_copied() {
 }
 
 #[test]
-fn a_log_that_grows_is_read_without_false_damage_and_with_what_is_damaged() {
+fn a_growing_log_is_read_without_false_damage() {
     for seed in 0..80 {
         let busy = Busy::new(seed, 3 + seed % 37);
         let before = busy.written();
@@ -121,7 +121,7 @@ fn segments_released_during_a_read_are_read_again() {
 }
 
 #[test]
-fn a_segment_that_is_missing_is_named() {
+fn a_missing_segment_is_reported() {
     let busy = Busy::new(1, 40);
     let whole = numbers(busy.disk(), Position::START).len();
     for missing in [1, 3] {
@@ -137,7 +137,7 @@ fn a_segment_that_is_missing_is_named() {
 }
 
 #[test]
-fn of_a_damaged_snapshot_the_rest_is_read() {
+fn the_intact_part_of_a_damaged_snapshot_is_read() {
     let disk = Busy::new(1, 2).disk().clone();
     let epoch = Epoch::new(77).expect("not 0");
     let mut writer = SnapshotWriter::begin(&disk, busy::ID, epoch, Position(8_192), 5).expect("no faults");

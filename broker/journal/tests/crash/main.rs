@@ -22,7 +22,7 @@ fn seeds(by_default: u64) -> std::ops::Range<u64> {
 }
 
 #[test]
-fn durable_frames_survive_a_crash_and_nothing_else_does() {
+fn exactly_the_durable_frames_survive_a_crash() {
     let (mut failures, mut recycled, mut rolled) = (0, 0, 0);
     let seeds = seeds(SEEDS);
     for seed in seeds.clone() {
@@ -76,7 +76,7 @@ fn run_workload(world: &mut CrashTest, failures: &mut usize) {
 
 /// Names that a failed opening has left may be lost in the next crash, each one independently.
 #[test]
-fn an_opening_that_failed_anywhere_can_be_repeated() {
+fn a_failed_open_can_be_repeated() {
     for seed in 0..16 * 16 * 16 {
         let mut world = CrashTest::new(seed);
         let fails_at = Some(1 + seed % 16);
@@ -103,7 +103,7 @@ fn fails_for_ever(world: &mut CrashTest, error: &LogError) {
 }
 
 #[test]
-fn a_log_that_releases_what_it_does_not_need_takes_no_more_space() {
+fn a_log_that_releases_segments_uses_no_more_space() {
     let mut world = CrashTest::new(1);
     world.open_and_look().expect("no faults");
     for _ in 0..2_000 {

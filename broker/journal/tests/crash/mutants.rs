@@ -55,7 +55,7 @@ fn lose_power_at(world: &CrashTest, operation: u64) {
 
 /// A power failure loses what was reported durable.
 #[test]
-fn a_sync_that_is_forgotten_is_found() {
+fn a_missing_sync_is_found() {
     assert!(is_found(Mutant::SkipsSync, 20, run_workload));
 }
 
@@ -72,13 +72,13 @@ fn a_stale_frame_of_another_epoch_is_found() {
 
 /// Frames after a hole in the last group of a run reappear two runs later.
 #[test]
-fn a_tail_that_comes_back_is_found() {
+fn a_reappearing_tail_is_found() {
     assert!(is_found(Mutant::AcceptsTruncatedFrames, 200, run_workload));
 }
 
 /// The first frame after the snapshot is missing.
 #[test]
-fn a_reader_that_begins_one_frame_late_is_found() {
+fn a_reader_that_starts_one_frame_late_is_found() {
     assert!(is_found(Mutant::StartsOneFrameLate, 20, run_workload));
 }
 
@@ -97,18 +97,18 @@ fn is_found_by_losses(mutant: Mutant) -> bool {
 
 /// Data that was acknowledged long ago, at the end of the log, is damaged.
 #[test]
-fn a_reader_that_forgets_seals_is_found() {
+fn a_reader_that_ignores_seals_is_found() {
     assert!(is_found_by_losses(Mutant::IgnoresSeals));
 }
 
 /// The last file is missing.
 #[test]
-fn a_log_that_forgets_what_segments_there_are_is_found() {
+fn a_log_without_its_segment_count_is_found() {
     assert!(is_found_by_losses(Mutant::OmitsSegmentCount));
 }
 
 /// The first file is missing, and later ones do not reveal it.
 #[test]
-fn a_log_that_begins_with_any_segment_is_found() {
+fn a_log_that_accepts_any_first_segment_is_found() {
     assert!(is_found_by_losses(Mutant::AcceptsAnyFirstSegment));
 }

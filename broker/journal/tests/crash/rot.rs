@@ -31,7 +31,7 @@ fn closed_log(seed: u64) -> (CrashTest, Vec<(Position, Written)>) {
 }
 
 #[test]
-fn no_frame_is_missing_without_being_reported() {
+fn every_missing_frame_is_reported() {
     for seed in seeds(SEEDS) {
         let (mut world, whole) = closed_log(seed);
         for _ in 0..=world.random.below(3) {

@@ -52,7 +52,7 @@ impl Drop for Folder {
 }
 
 #[test]
-fn a_directory_is_made_for_its_user_alone() {
+fn a_directory_is_private_to_its_user() {
     let folder = Folder::new();
     let path = folder.0.join("a/b");
     let disk = Directory::open(&path).expect("can be made");
@@ -88,7 +88,7 @@ fn a_real_directory_keeps_frames_of_all_sizes_in_order() {
 }
 
 #[test]
-fn when_the_writer_has_been_closed_nobody_makes_files_any_more() {
+fn a_closed_writer_creates_no_files() {
     let folder = Folder::new();
     let disk = Directory::open(&folder.0).expect("can be made");
     for number in 1..=30 {
@@ -116,7 +116,7 @@ fn with_three_frames() -> FaultyDisk {
 const FIRST_SEGMENT: &str = "segment-0000000000000001";
 
 #[test]
-fn damage_in_the_middle_is_refused_named_and_skipped_on_demand() {
+fn damage_within_the_log_is_refused_reported_and_skipped_on_request() {
     let disk = with_three_frames();
     // The second frame begins at the fourth block. Its text changes.
     disk.flip_bit(FIRST_SEGMENT, 12_288 + 48 + 9, 0);
@@ -158,7 +158,7 @@ fn missing_frames_that_an_earlier_open_read_are_damage() {
 }
 
 #[test]
-fn a_header_is_damaged_only_where_both_copies_are() {
+fn a_header_is_damaged_only_if_both_copies_are() {
     let disk = with_three_frames();
     disk.flip_bit(FIRST_SEGMENT, 20, 0);
     open(&disk, 2, Position::START, OnDamage::Refuse).expect("a copy");
@@ -169,7 +169,7 @@ fn a_header_is_damaged_only_where_both_copies_are() {
 }
 
 #[test]
-fn a_newer_version_is_refused_and_named() {
+fn a_newer_version_is_refused_and_reported() {
     let disk = with_three_frames();
     for (file, offsets) in [("VERSION", &[24][..]), (FIRST_SEGMENT, &[8, 4_096 + 8])] {
         let flip = || offsets.iter().for_each(|offset| disk.flip_bit(file, *offset, 0));
@@ -182,7 +182,7 @@ fn a_newer_version_is_refused_and_named() {
 }
 
 #[test]
-fn a_frame_that_the_caller_refuses_leaves_the_log_as_it_is() {
+fn a_frame_that_the_caller_refuses_leaves_the_log_unchanged() {
     let disk = with_three_frames();
     let names = disk.list().expect("no faults");
     let result = Log::open(&disk, settings(OnDamage::Refuse), Position::START, epoch(2), ID, 0, |_| Err("no".into()));
@@ -191,7 +191,7 @@ fn a_frame_that_the_caller_refuses_leaves_the_log_as_it_is() {
 }
 
 #[test]
-fn without_space_for_a_segment_the_log_goes_on_to_the_end_of_the_present_one() {
+fn without_space_for_a_segment_the_log_continues_to_its_end() {
     for space_comes in [true, false] {
         let disk = FaultyDisk::new(1);
         let (mut log, ..) = open(&disk, 1, Position::START, OnDamage::Refuse).expect("no faults");
@@ -230,7 +230,7 @@ fn without_space_for_a_segment_the_log_goes_on_to_the_end_of_the_present_one() {
 }
 
 #[test]
-fn frames_that_are_covered_do_not_matter_even_in_the_midst_of_a_group() {
+fn covered_frames_are_ignored_even_within_a_group() {
     let disk = FaultyDisk::new(1);
     let (mut log, ..) = open(&disk, 1, Position::START, OnDamage::Refuse).expect("no faults");
     for turn in 1..=6 {
@@ -260,7 +260,7 @@ fn frames_that_are_covered_do_not_matter_even_in_the_midst_of_a_group() {
 }
 
 #[test]
-fn what_is_durable_is_read_in_pieces_as_it_is_in_whole_segments() {
+fn durable_frames_are_read_the_same_in_parts_and_whole_segments() {
     let disk = FaultyDisk::new(11);
     for life in 1..=4 {
         let (mut log, ..) = open(&disk, life, Position::START, OnDamage::Refuse).expect("intact");
@@ -306,7 +306,7 @@ fn what_is_durable_is_read_in_pieces_as_it_is_in_whole_segments() {
 }
 
 #[test]
-fn check_counts_what_there_is() {
+fn check_counts_records() {
     let disk = with_three_frames();
     let mut filters = Vec::new();
     let reader = Reader::open(&disk, Position::START).expect("no faults");
@@ -316,7 +316,7 @@ fn check_counts_what_there_is() {
 }
 
 #[test]
-fn a_snapshot_counts_when_it_is_finished_and_the_newest_that_is_whole_is_read() {
+fn the_newest_complete_snapshot_is_read() {
     let disk = with_three_frames();
     let write = |number: u64, covered: u64, frames: u64| {
         let mut writer = SnapshotWriter::begin(&disk, ID, epoch(number), Position(covered), 0).expect("no faults");

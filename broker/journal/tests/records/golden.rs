@@ -27,7 +27,7 @@ fn lines(text: &str) -> impl Iterator<Item = (&str, Vec<u8>)> {
 }
 
 #[test]
-fn records_have_the_bytes_that_were_agreed_on() {
+fn records_have_the_golden_bytes() {
     let session = SessionId::new(0x0102_0304_0506_0708).expect("not 0");
     let packet_id = |id| PacketId::new(id).expect("not 0");
     let id = MessageId { run: 0x1111_1111_1111_1111, number: 7 };
@@ -127,7 +127,7 @@ fn segment_of(text: &str) -> Vec<u8> {
 
 /// A directory of a version 1 program is read, extended, and read again.
 #[test]
-fn a_directory_of_version_1_is_read_and_goes_on() {
+fn a_directory_of_version_1_is_read_and_continued() {
     let disk = FaultyDisk::new(0);
     let files = [("VERSION", VERSION_1.as_bytes().to_vec()), ("segment-0000000000000001", segment_of(SEGMENT_1))];
     for (name, bytes) in files {
@@ -156,7 +156,7 @@ fn a_directory_of_version_1_is_read_and_goes_on() {
 }
 
 #[test]
-fn a_segment_has_the_bytes_that_were_agreed_on() {
+fn a_segment_has_the_golden_bytes() {
     let disk = FaultyDisk::new(0);
     let settings = Settings { segment_bytes: SEGMENT_MIN_BYTES, ..Settings::default() };
     let epoch = Epoch::new(0x3333_3333_3333_3333).expect("not 0");

@@ -18,7 +18,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(700))]
 
     #[test]
-    fn what_is_written_is_read(parts in prop::collection::vec(strategies::parts(), 0..20)) {
+    fn records_round_trip(parts in prop::collection::vec(strategies::parts(), 0..20)) {
         strategies::with_records(&parts, |records| {
             let bytes = encoded(records);
             let read: Result<Vec<_>, _> = Records::new(&bytes).collect();
@@ -28,7 +28,7 @@ proptest! {
     }
 
     #[test]
-    fn a_frame_that_is_cut_gives_the_records_before_and_one_error(parts in strategies::parts(), keep in 0.0..1.0f64) {
+    fn a_truncated_frame_gives_its_records_and_one_error(parts in strategies::parts(), keep in 0.0..1.0f64) {
         strategies::with_records(&[parts], |records| {
             let whole = encoded(&[records[0], records[0]]);
             let one = whole.len() / 2;
@@ -44,7 +44,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_may_be_read_and_what_they_say_is_written_alike(bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0u8..27) {
+    fn any_accepted_bytes_are_encoded_the_same(bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0u8..27) {
         let mut bytes = bytes;
         if let Some(first) = bytes.first_mut() {
             *first = kind;
@@ -61,7 +61,7 @@ proptest! {
 }
 
 #[test]
-fn each_fault_has_a_code_and_an_offset() {
+fn each_error_has_a_code_and_an_offset() {
     let session = [1, 0, 0, 0, 0, 0, 0, 0];
     let after = |kind: u8, rest: &[u8]| [&[kind][..], &session, rest].concat();
     let queued = |flags: u8, rest: &[u8]| after(11, &[&[0; 16][..], &[flags], rest].concat());

@@ -88,7 +88,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_that_were_changed_or_cut_do_no_harm(
+    fn changed_or_truncated_bytes_do_no_harm(
         chunks in prop::collection::vec(chunk(), 0..12),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),
         end in any::<prop::sample::Index>(),

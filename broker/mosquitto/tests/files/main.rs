@@ -147,7 +147,7 @@ fn in_flight_messages_keep_their_packet_ids_and_queued_messages_stay_queued() {
 }
 
 #[test]
-fn a_qos_2_message_that_was_not_released_reaches_whoever_has_subscribed_and_is_remembered() {
+fn an_unreleased_qos_2_message_is_delivered_and_remembered() {
     let mut file = Writer::new(6);
     let retained = MessageOptions { qos: 2, retain: true, ..MessageOptions::default() };
     file.message(1, "a/b", b"held", retained);
@@ -188,7 +188,7 @@ fn a_qos_2_message_that_was_not_released_reaches_whoever_has_subscribed_and_is_r
 }
 
 #[test]
-fn retained_messages_come_with_their_properties_and_their_expiry() {
+fn retained_messages_are_imported_with_properties_and_expiry() {
     let mut file = Writer::new(6);
     // User property k=v, and an alias that no file should have.
     let properties = [0x0A, 0x26, 0, 1, b'k', 0, 1, b'v', 0x23, 0, 9];
@@ -250,7 +250,7 @@ fn unknown_chunks_are_skipped() {
 }
 
 #[test]
-fn debug_output_holds_no_payload() {
+fn debug_output_has_no_payload() {
     let mut file = Writer::new(6);
     file.message(1, "t", b"secret", MessageOptions::default());
     let shown = format!("{:?}", Database::read(&file.bytes));

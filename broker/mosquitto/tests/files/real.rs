@@ -15,7 +15,7 @@ fn bytes() -> Vec<u8> {
 }
 
 #[test]
-fn a_file_of_mosquitto_is_read_to_its_last_byte() {
+fn a_mosquitto_file_is_read_completely() {
     let bytes = bytes();
     let database = Database::read(&bytes).expect("is complete");
     assert_eq!((database.version, database.is_final, database.unknown_chunks), (6, true, 0));

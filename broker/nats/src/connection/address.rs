@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read() {
+    fn addresses_are_parsed() {
         let addresses = Address::list("nats://a:4222, b,tls://[::1]:4223/").expect("addresses");
         assert_eq!(
             addresses.iter().map(Address::to_string).collect::<Vec<_>>(),
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused_and_secrets_are_not_repeated() {
+    fn invalid_addresses_are_refused_without_their_secrets() {
         for text in ["", "a,", "http://a", "nats://", "nats://a:b", "nats://a b"] {
             assert!(Address::list(text).is_err(), "{text}");
         }

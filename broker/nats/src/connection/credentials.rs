@@ -79,7 +79,7 @@ mod tests {
     const SEED: &str = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY";
 
     #[test]
-    fn credentials_files_are_read_as_nsc_writes_them() {
+    fn credentials_files_of_nsc_are_parsed() {
         let text = format!(
             "-----BEGIN NATS USER JWT-----\neyJ0.e30.x\n------END NATS USER JWT------\n\n*** IMPORTANT ***\n\n-----BEGIN USER NKEY SEED-----\n{SEED}\n------END USER NKEY SEED------\n"
         );
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_the_file_and_no_secret() {
+    fn an_error_names_the_file_without_secrets() {
         let missing = Credentials::NKey("missing.nk".into());
         let error = check(&missing).expect_err("no file").to_string();
         assert!(

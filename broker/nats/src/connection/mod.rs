@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_to_their_limit() {
+    fn retry_delays_grow_to_their_limit() {
         let pauses: Vec<_> =
             [0, 1, 2, 3, 5, 9, 10, usize::MAX].map(|attempts| pause(attempts, 1000).as_millis()).into();
         assert_eq!(pauses, [0, 0, 8, 16, 64, 1000, 1000, 1000]);

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_read() {
+    fn replies_are_parsed() {
         assert_eq!(parse_written(br#"{"stream":"TW_LOG_00","seq":7}"#), Ok(7));
         let refused =
             br#"{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 5"},"stream":"X","seq":0}"#;
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_refused() {
+    fn invalid_replies_are_refused() {
         for bytes in [&b""[..], b"\xff", b"{}", br#"{"seq":0}"#, br#"{"seq":-1}"#, br#"{"seq":"1"}"#, b"+ACK"] {
             assert_eq!(parse_written(bytes).expect_err("no answer").code, 0);
         }

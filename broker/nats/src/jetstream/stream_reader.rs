@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_read_in_both_forms() {
+    fn positions_are_parsed_in_both_forms() {
         let wanted = Some(AckSubject { sequence: 20, delivered: 3, time_ns: 1_700_000_000, pending: 4 });
         assert_eq!(place("$JS.ACK.S.C.1.20.3.1700000000.4"), wanted);
         assert_eq!(place("$JS.ACK._.hash.S.C.1.20.3.1700000000.4"), wanted);

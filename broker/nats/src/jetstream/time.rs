@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_read_to_the_millisecond() {
+    fn timestamps_are_parsed_to_the_millisecond() {
         for (text, moment) in [
             ("1970-01-01T00:00:00Z", 0),
             ("2000-02-29T12:00:00.5Z", 951_825_600_500),
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_moment_is_refused() {
+    fn invalid_timestamps_are_refused() {
         for text in [
             "",
             "Z",

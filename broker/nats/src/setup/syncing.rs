@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_are_told_apart_by_what_they_say() {
+    fn servers_are_identified_by_their_info() {
         let answer = |config: &str| {
             format!("HTTP/1.0 200 OK\r\nX: y\r\n\r\n{{\"server_name\":\"a\",\"jetstream\":{{\"config\":{config}}}}}")
         };
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn one_server_that_is_weaker_or_not_known_is_named() {
+    fn a_weaker_or_unknown_server_is_reported() {
         let known = |pairs: &[(&str, bool)]| pairs.iter().map(|(name, always)| ((*name).to_owned(), *always)).collect();
         let holders = ["a".to_owned(), "b".to_owned()].into();
         assert_eq!(judge(&known(&[("a", true), ("b", true), ("c", true)]), &[], &holders), Ok(()));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_down_is_trusted_while_most_are_there() {
+    fn an_unreachable_server_is_trusted_while_a_majority_responds() {
         let known = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), true)).collect();
         let silent = |count: usize| vec!["127.0.0.1:1: refused".to_owned(); count];
         let holders = ["a".to_owned(), "b".to_owned(), "c".to_owned()].into();

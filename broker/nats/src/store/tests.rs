@@ -152,7 +152,7 @@ fn revision(answer: &Answer) -> Revision {
 }
 
 #[test]
-fn a_key_is_written_by_whoever_knows_what_it_has() {
+fn a_key_is_written_only_with_its_current_revision() {
     let Some(program) = program() else { return };
     let servers = Servers::start(&program, 3, &Config::default());
     run(async {
@@ -183,7 +183,7 @@ fn a_key_is_written_by_whoever_knows_what_it_has() {
 }
 
 #[test]
-fn nothing_is_appended_twice_or_behind_a_fence() {
+fn nothing_is_appended_twice_or_after_a_fence() {
     let Some(program) = program() else { return };
     let servers = Servers::start(&program, 3, &Config::default());
     run(async {
@@ -215,7 +215,7 @@ fn nothing_is_appended_twice_or_behind_a_fence() {
 }
 
 #[test]
-fn what_is_late_behind_a_paused_leader_is_refused() {
+fn late_writes_after_a_paused_leader_are_refused() {
     let Some(program) = program() else { return };
     let servers = Servers::start(&program, 3, &Config::default());
     run(async {
@@ -259,7 +259,7 @@ fn what_is_late_behind_a_paused_leader_is_refused() {
 }
 
 #[test]
-fn without_servers_fates_are_unknown_and_nothing_old_is_sent_later() {
+fn without_servers_outcomes_are_unknown_and_nothing_is_sent_later() {
     let Some(program) = program() else { return };
     let servers = Servers::start(&program, 3, &Config::default());
     run(async {
@@ -346,7 +346,7 @@ fn the_log_is_read_in_order_and_followed() {
 }
 
 #[test]
-fn keys_go_by_themselves_or_are_removed_and_are_read_together() {
+fn keys_expire_or_are_removed_and_are_read_together() {
     let Some(program) = program() else { return };
     let servers = Servers::start(&program, 3, &Config::default());
     run(async {
@@ -412,7 +412,7 @@ fn keys_go_by_themselves_or_are_removed_and_are_read_together() {
 }
 
 #[test]
-fn what_topics_retain_is_mirrored() {
+fn retained_messages_are_mirrored() {
     let Some(program) = program() else { return };
     let servers = Servers::start(&program, 3, &Config::default());
     run(async {
@@ -473,7 +473,7 @@ fn what_topics_retain_is_mirrored() {
 }
 
 #[test]
-fn a_leader_that_has_lost_the_others_does_not_say_where_retained_messages_end() {
+fn an_isolated_leader_does_not_report_the_end_of_retained_messages() {
     let Some(program) = program() else { return };
     let servers = Servers::start(&program, 3, &Config::default());
     run(async {

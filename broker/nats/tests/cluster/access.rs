@@ -16,7 +16,7 @@ fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
 }
 
 #[test]
-fn passwords_tokens_and_keys_are_read_from_files_and_changed_while_serving() {
+fn secrets_are_read_from_files_and_can_change_at_run_time() {
     let Some(program) = program() else { return };
     let key = nkeys::KeyPair::new_user();
     let users =
@@ -53,7 +53,7 @@ fn passwords_tokens_and_keys_are_read_from_files_and_changed_while_serving() {
 }
 
 #[test]
-fn a_file_that_is_missing_ends_it_at_once_and_a_wrong_secret_is_tried_again() {
+fn a_missing_file_fails_at_once_and_a_wrong_secret_is_retried() {
     let Some(program) = program() else { return };
     let users = "authorization { user: one, password: right }".to_owned();
     let servers = Servers::start(&program, 1, &Config { more: users, ..Config::default() });
@@ -85,7 +85,7 @@ fn a_file_that_is_missing_ends_it_at_once_and_a_wrong_secret_is_tried_again() {
 }
 
 #[test]
-fn by_tls_both_sides_show_certificates() {
+fn mutual_tls_authenticates_both_sides() {
     let Some(program) = program() else { return };
     let folder = std::env::temp_dir().join(format!("nats-tls-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a directory");

@@ -37,7 +37,7 @@ fn heard(node: &Node, subject: &str) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn messages_go_to_those_who_listen_and_not_back() {
+fn messages_go_to_listeners_and_not_back() {
     let Some(program) = program() else { return };
     let servers = Servers::start(&program, 3, &Config::default());
     let [a, b] = nodes_at(&servers);
@@ -70,7 +70,7 @@ fn messages_go_to_those_who_listen_and_not_back() {
 }
 
 #[test]
-fn what_is_sent_by_another_server_comes_once_all_nodes_know_who_listens() {
+fn messages_of_another_server_arrive_once_all_nodes_know_the_listeners() {
     let Some(program) = program() else { return };
     let servers = Servers::start(&program, 3, &Config { has_slow_routes: true, ..Config::default() });
     let [listener, one, other] = nodes_at(&servers);

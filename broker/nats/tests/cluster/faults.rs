@@ -89,7 +89,7 @@ fn publish_through(servers: &mut Servers, fault: impl FnOnce(&mut Servers, usize
 }
 
 #[test]
-fn a_leader_that_is_killed_loses_nothing() {
+fn a_killed_leader_loses_nothing() {
     let Some(program) = program() else { return };
     let mut servers = Servers::start(&program, 3, &Config::default());
     publish_through(&mut servers, |servers, leader| {
@@ -100,7 +100,7 @@ fn a_leader_that_is_killed_loses_nothing() {
 }
 
 #[test]
-fn a_leader_that_is_paused_loses_nothing() {
+fn a_paused_leader_loses_nothing() {
     let Some(program) = program() else { return };
     let mut servers = Servers::start(&program, 3, &Config::default());
     publish_through(&mut servers, |servers, leader| {
@@ -115,7 +115,7 @@ fn a_leader_that_is_paused_loses_nothing() {
 }
 
 #[test]
-fn all_servers_are_killed_and_come_back() {
+fn all_servers_can_be_killed_and_restarted() {
     let Some(program) = program() else { return };
     let mut servers = Servers::start(&program, 3, &Config::default());
     publish_through(&mut servers, |servers, _| {
@@ -125,7 +125,7 @@ fn all_servers_are_killed_and_come_back() {
 }
 
 #[test]
-fn a_watch_of_nodes_outlives_all_servers() {
+fn a_watch_of_nodes_survives_a_restart_of_all_servers() {
     let Some(program) = program() else { return };
     let mut servers = Servers::start(&program, 3, &Config::default());
     let mut settings = settings(&servers);
@@ -156,7 +156,7 @@ fn a_watch_of_nodes_outlives_all_servers() {
 }
 
 #[test]
-fn publishers_wait_for_a_partition_that_is_behind_and_nothing_is_lost() {
+fn publishers_wait_for_a_lagging_partition_and_nothing_is_lost() {
     let Some(program) = program() else { return };
     let servers = Servers::start(&program, 3, &Config::default());
     let mut settings = settings(&servers);
@@ -181,7 +181,7 @@ fn publishers_wait_for_a_partition_that_is_behind_and_nothing_is_lost() {
 }
 
 #[test]
-fn two_servers_of_three_are_enough_to_begin() {
+fn two_of_three_servers_are_sufficient_to_start() {
     let Some(program) = program() else { return };
     let mut servers = Servers::start(&program, 3, &Config::default());
     drop(Node::start(settings(&servers), None));

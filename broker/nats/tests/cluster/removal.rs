@@ -26,7 +26,7 @@ fn the_sessions_of_a_dead_node_are_claimed_after_its_lease() {
 }
 
 #[test]
-fn who_is_taken_for_dead_ends_and_its_next_life_serves() {
+fn a_node_declared_dead_stops_and_its_next_incarnation_serves() {
     let Some(program) = program() else { return };
     let servers = Servers::start(&program, 3, &Config::default());
     let a = Node::start(settings(&servers), None);

@@ -7,7 +7,7 @@ use crate::node::{BrokerEvent, Node, settings};
 use crate::servers::{Config, Servers, program};
 
 #[test]
-fn a_session_goes_with_its_client_and_takes_its_state_along() {
+fn a_session_moves_with_its_client_and_its_state() {
     let Some(program) = program() else { return };
     let servers = Servers::start(&program, 3, &Config::default());
     let (a, b) = (Node::start(settings(&servers), None), Node::start(settings(&servers), None));
@@ -31,7 +31,7 @@ fn a_session_goes_with_its_client_and_takes_its_state_along() {
 }
 
 #[test]
-fn of_two_nodes_that_claim_at_once_one_serves_after_the_other() {
+fn nodes_that_claim_at_once_serve_one_after_the_other() {
     let Some(program) = program() else { return };
     let servers = Servers::start(&program, 3, &Config::default());
     let (a, b) = (Node::start(settings(&servers), None), Node::start(settings(&servers), None));
@@ -62,7 +62,7 @@ fn of_two_nodes_that_claim_at_once_one_serves_after_the_other() {
 }
 
 #[test]
-fn what_is_too_large_for_the_servers_is_refused_and_nothing_stops() {
+fn a_message_too_large_for_the_servers_is_refused_without_a_stall() {
     let Some(program) = program() else { return };
     let servers = Servers::start(&program, 3, &Config { more: "max_payload: 64KB".to_owned(), ..Config::default() });
     let node = Node::start(settings(&servers), None);
@@ -89,7 +89,7 @@ fn what_is_too_large_for_the_servers_is_refused_and_nothing_stops() {
 }
 
 #[test]
-fn who_finds_the_queue_full_is_told_when_there_is_room() {
+fn a_client_that_finds_the_queue_full_is_notified_of_free_space() {
     let Some(program) = program() else { return };
     let servers = Servers::start(&program, 1, &Config::default());
     let mut settings = settings(&servers);

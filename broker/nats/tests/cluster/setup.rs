@@ -16,7 +16,7 @@ fn refusal(settings: Settings) -> Error {
 }
 
 #[test]
-fn servers_that_confirm_too_early_are_refused_unless_that_is_named() {
+fn servers_that_confirm_too_early_are_refused_unless_allowed() {
     let Some(program) = program() else { return };
     let servers = Servers::start(&program, 1, &Config { syncs_always: false, ..Config::default() });
     let mut settings = settings(&servers);
@@ -33,7 +33,7 @@ fn servers_that_confirm_too_early_are_refused_unless_that_is_named() {
 }
 
 #[test]
-fn streams_that_are_weaker_are_told_exactly() {
+fn weaker_streams_are_reported_exactly() {
     let Some(program) = program() else { return };
     let servers = Servers::start(&program, 3, &Config::default());
     let mut one = settings(&servers);
@@ -49,7 +49,7 @@ fn streams_that_are_weaker_are_told_exactly() {
 }
 
 #[test]
-fn a_seed_that_is_gone_is_not_drawn_anew() {
+fn a_missing_seed_is_not_regenerated() {
     let Some(program) = program() else { return };
     let servers = Servers::start(&program, 1, &Config::default());
     let mut settings = settings(&servers);
@@ -67,7 +67,7 @@ fn a_seed_that_is_gone_is_not_drawn_anew() {
 }
 
 #[test]
-fn a_node_waits_for_servers_and_says_so() {
+fn a_node_waits_for_servers_and_reports_it() {
     let Some(program) = program() else { return };
     let mut servers = Servers::start(&program, 1, &Config::default());
     servers.kill(0);
@@ -87,7 +87,7 @@ fn a_node_waits_for_servers_and_says_so() {
 }
 
 #[test]
-fn a_node_that_loses_its_servers_reports_it_and_their_return() {
+fn a_node_reports_the_loss_and_return_of_its_servers() {
     let Some(program) = program() else { return };
     let mut servers = Servers::start(&program, 1, &Config::default());
     let mut settings = settings_of(&servers.addresses(), servers.monitoring());

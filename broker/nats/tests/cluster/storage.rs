@@ -20,7 +20,7 @@ fn wait(node: &Node, what: &str, is_it: impl Fn(&Decision) -> bool) {
 }
 
 #[test]
-fn a_node_keeps_delivers_and_leaves_nothing_behind_when_it_is_drained() {
+fn a_node_stores_and_delivers_and_leaves_nothing_after_draining() {
     let Some(program) = program() else { return };
     let servers = Servers::start(&program, 3, &Config::default());
     let (a, b) = (Node::start(settings(&servers), None), Node::start(settings(&servers), None));
@@ -81,7 +81,7 @@ fn a_node_keeps_delivers_and_leaves_nothing_behind_when_it_is_drained() {
 }
 
 #[test]
-fn a_revision_reaches_each_node_and_a_proposal_on_an_older_one_is_refused() {
+fn a_revision_reaches_each_node_and_a_stale_proposal_is_refused() {
     let Some(program) = program() else { return };
     let servers = Servers::start(&program, 3, &Config::default());
     let (a, b) = (Node::start(settings(&servers), None), Node::start(settings(&servers), None));
@@ -103,7 +103,7 @@ fn a_revision_reaches_each_node_and_a_proposal_on_an_older_one_is_refused() {
 }
 
 #[test]
-fn what_the_configuration_has_is_confirmed_beside_it() {
+fn the_applied_configuration_is_confirmed() {
     let Some(program) = program() else { return };
     let servers = Servers::start(&program, 3, &Config::default());
     let settings = settings(&servers);

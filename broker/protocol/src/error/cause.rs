@@ -65,7 +65,7 @@ mod tests {
     use crate::Fault;
 
     #[test]
-    fn malformed_causes_answer_with_malformed_packet() {
+    fn malformed_causes_map_to_malformed_packet() {
         for cause in DecodeCause::ALL {
             if cause.fault() == Fault::Malformed {
                 assert_eq!(cause.reason(), crate::ReasonCode::MalformedPacket);

@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn user_properties_repeat_everywhere_and_subscription_identifiers_in_publish() {
+    fn only_user_properties_and_publish_subscription_identifiers_repeat() {
         for context in PropertyContext::ALL {
             assert!(PropertyId::UserProperty.is_repeatable_in(context));
             for &id in PropertyId::ALL {

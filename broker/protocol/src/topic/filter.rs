@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_share_forms_are_refused() {
+    fn invalid_shared_filters_are_refused() {
         assert_eq!(fault_of("$share/"), (TopicErrorKind::ShareNameInvalid, 7));
         assert_eq!(fault_of("$share//f"), (TopicErrorKind::ShareNameInvalid, 7));
         assert_eq!(fault_of("$share/g"), (TopicErrorKind::ShareFilterMissing, 8));

@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_not_match_does_not() {
+    fn topics_that_must_not_match_do_not() {
         for (filter, name) in [
             ("sport/+", "sport"),
             ("+", "/finance"),

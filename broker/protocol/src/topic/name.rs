@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_named_with_their_place() {
+    fn errors_have_a_position() {
         assert_eq!(fault(""), (TopicErrorKind::NameEmpty, 0));
         assert_eq!(fault("a/+/b"), (TopicErrorKind::WildcardInName, 2));
         assert_eq!(fault("sensors/kitchen/#"), (TopicErrorKind::WildcardInName, 16));
@@ -102,7 +102,7 @@ mod tests {
     use std::string::ToString as _;
 
     #[test]
-    fn errors_say_what_to_do() {
+    fn errors_contain_advice() {
         assert!(TopicName::new("#").unwrap_err().to_string().contains("publish to one exact topic"));
     }
 }

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn agrees_with_a_plain_search_at_every_place_and_length() {
+    fn the_scan_agrees_with_a_plain_search() {
         for len in 0..40 {
             for at in 0..len {
                 for byte in 0..=255 {
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_a_byte_beside_its_look_alikes() {
+    fn the_scan_finds_a_byte_next_to_similar_ones() {
         assert!(has_null(&[1, 0, 1, 1, 1, 1, 1, 1, 1]));
         assert!(has_null_or_wildcard(b"\x22#\x24,*+"));
         assert!(!has_null_or_wildcard(b"\x22\x24,*\xa3\xab"));

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn over_long_and_padded_forms_are_refused() {
+    fn over_long_and_padded_encodings_are_refused() {
         assert_eq!(read_variable_byte_integer(&[0x80, 0x80, 0x80, 0x80]), Err(VariableByteIntegerError::TooLong));
         assert_eq!(read_variable_byte_integer(&[0xFF; 5]), Err(VariableByteIntegerError::TooLong));
         assert_eq!(read_variable_byte_integer(&[0x80, 0x00]), Err(VariableByteIntegerError::NotMinimal));

@@ -15,7 +15,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_encoded_decodes_to_the_same_packet((version, packet) in version_and_packet()) {
+    fn encoded_packets_decode_to_the_same_packet((version, packet) in version_and_packet()) {
         let mut bytes = Vec::new();
         let len = packet.append_to(version, &mut bytes).unwrap();
         prop_assert_eq!(len, bytes.len());
@@ -47,7 +47,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_packet_is_refused_or_means_what_it_says(
+    fn a_damaged_packet_is_refused_or_round_trips(
         (version, packet) in version_and_packet(),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
     ) {
@@ -61,14 +61,14 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_are_refused_or_mean_what_they_say(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+    fn arbitrary_bytes_are_refused_or_round_trip(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
         for version in VERSIONS {
             check(&bytes, version);
         }
     }
 
     #[test]
-    fn arbitrary_bodies_are_refused_or_mean_what_they_say(
+    fn arbitrary_bodies_are_refused_or_round_trip(
         first_byte in any::<u8>(),
         body in prop::collection::vec(prop_oneof![0..4u8, any::<u8>()], 0..60),
     ) {

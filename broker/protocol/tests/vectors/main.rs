@@ -16,7 +16,7 @@ use tautwire_protocol::{
 };
 
 #[test]
-fn every_vector_gets_its_verdict() {
+fn every_vector_has_its_result() {
     for vector in mqtt_vectors() {
         let id = &vector.id;
         let input = vector.input();
@@ -41,7 +41,7 @@ fn every_vector_gets_its_verdict() {
 }
 
 #[test]
-fn a_short_acknowledgement_is_what_the_decoder_of_all_packets_takes_it_for() {
+fn the_short_acknowledgement_decoder_agrees_with_the_full_decoder() {
     for first in [0x30, 0x40, 0x50, 0x60, 0x62, 0x70, 0xC0] {
         for version in [ProtocolVersion::V3_1, ProtocolVersion::V3_1_1, ProtocolVersion::V5] {
             for packet_id in 0..=u16::MAX {
@@ -104,7 +104,7 @@ fn every_valid_vector_encodes_to_its_bytes() {
 }
 
 #[test]
-fn every_valid_vector_survives_being_owned() {
+fn every_valid_vector_survives_conversion_to_owned() {
     for vector in mqtt_vectors().into_iter().filter(Vector::is_valid).filter(may_be_sent) {
         let built = json_packet::packet(&vector.packet, vector.version);
         let (decoded, _) = decode(&vector.bytes, &vector.options()).unwrap();
@@ -139,7 +139,7 @@ fn cuts(total: usize) -> impl Iterator<Item = usize> {
 }
 
 #[test]
-fn too_large_packets_are_refused_as_soon_as_their_fixed_header_is_whole() {
+fn too_large_packets_are_refused_after_their_fixed_header() {
     for vector in mqtt_vectors().into_iter().filter(|vector| vector.result == "too_large") {
         let unlimited = DecodeOptions::new(vector.version);
         let header_len = FixedHeader::decode(&vector.bytes, &unlimited).unwrap().header_len;
@@ -151,7 +151,7 @@ fn too_large_packets_are_refused_as_soon_as_their_fixed_header_is_whole() {
 }
 
 #[test]
-fn an_input_that_is_whole_is_never_incomplete() {
+fn a_whole_input_is_never_incomplete() {
     for vector in mqtt_vectors().into_iter().filter(|vector| vector.result != "incomplete") {
         if let Err(error) = decode(&vector.input(), &vector.options()) {
             assert!(!error.is_incomplete(), "{}", vector.id);
@@ -191,7 +191,7 @@ fn the_vectors_reach_every_check_of_the_decoder() {
 }
 
 #[test]
-fn topic_names_are_judged_as_the_vectors_say() {
+fn topic_names_are_validated_like_the_vectors() {
     for (id, vector) in topic_vectors("names.json") {
         let topic = text(&vector, "topic");
         assert_eq!(TopicName::new(topic).is_ok(), vector["result"] == "valid", "{id}");
@@ -202,7 +202,7 @@ fn topic_names_are_judged_as_the_vectors_say() {
 }
 
 #[test]
-fn topic_filters_are_judged_as_the_vectors_say() {
+fn topic_filters_are_validated_like_the_vectors() {
     for (id, vector) in topic_vectors("filters.json") {
         match TopicFilter::new(text(&vector, "filter")) {
             Ok(filter) => {
@@ -226,7 +226,7 @@ fn topic_filters_are_judged_as_the_vectors_say() {
 }
 
 #[test]
-fn topics_match_as_the_vectors_say() {
+fn topics_match_like_the_vectors() {
     for (id, vector) in topic_vectors("matching.json") {
         let (filter, topic) = (text(&vector, "filter"), text(&vector, "topic"));
         let matches = vector["matches"].as_bool().unwrap();

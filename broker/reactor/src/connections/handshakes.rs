@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_turn_makes_one_step_at_least_and_then_as_many_as_it_has_time_for() {
+    fn a_turn_makes_at_least_one_handshake_step() {
         let mut handshakes = Handshakes::new(Arc::new(AtomicUsize::new(2)));
         assert!(handshakes.has_room(1) && !handshakes.has_room(2));
         for index in 0..3 {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn one_whose_client_is_silent_for_long_makes_room() {
+    fn a_silent_handshake_is_evicted() {
         let id = |index| ConnectionId { index, generation: 0 };
         let mut handshakes = Handshakes::new(Arc::new(AtomicUsize::new(4)));
         for index in 0..4 {
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_are_through_are_forgotten() {
+    fn completed_handshakes_are_removed() {
         let mut handshakes = Handshakes::new(Arc::new(AtomicUsize::new(4)));
         for index in 0..1_000 {
             handshakes.begin(ConnectionId { index, generation: 0 }, 0, |id| id.index % 100 == 0);

@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chunk_that_output_refers_to_is_used_again() {
+    fn a_chunk_referenced_by_output_is_reused_later() {
         let mut chunks = Chunks::default();
         let chunk = chunks.take();
         let place = chunk.bytes().as_ptr();

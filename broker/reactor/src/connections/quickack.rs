@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn two_gaps_of_a_delayed_acknowledgement_are_enough() {
+    fn two_delayed_acknowledgement_gaps_are_sufficient() {
         assert_eq!(after(DelayedAckDetector::default(), &[43, 41]), [false, false, true]);
         // With a pause of the user in between.
         assert_eq!(after(DelayedAckDetector::default(), &[43, 700, 41]), [false, false, false, true]);
@@ -230,12 +230,12 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_goes_on_at_once_is_never_hurried() {
+    fn a_client_that_continues_at_once_never_uses_quickack() {
         assert!(!after(DelayedAckDetector::default(), &[0, 1, 43, 0, 5, 43, 2, 28, 43, 0]).contains(&true));
     }
 
     #[test]
-    fn what_was_answered_shows_nothing() {
+    fn a_response_is_no_evidence_of_delay() {
         let (mut ack_detector, counters) = (DelayedAckDetector::default(), Counters::default());
         for turn in 0..100 {
             assert!(!ack_detector.on_read(turn * 42, &counters));
@@ -245,12 +245,12 @@ mod tests {
     }
 
     #[test]
-    fn a_hurried_client_stays_so_as_long_as_it_helps() {
+    fn quickack_stays_enabled_while_it_helps() {
         assert!(!after(quick_acks(), &[0, 1, 43, 0, 43, 43, 43, 0, 700, 0].repeat(100)).contains(&false));
     }
 
     #[test]
-    fn a_client_with_a_pace_of_its_own_is_left_alone() {
+    fn a_client_with_its_own_pace_does_not_use_quickack() {
         let (mut ack_detector, counters) = (quick_acks(), Counters::default());
         let found = quick_acks_after(&mut ack_detector, &[40, 40, 40, 40, 40], &counters);
         assert_eq!(found, [true, true, true, true, false, false]);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_tried_again_once_in_a_while() {
+    fn quickack_is_retried_occasionally() {
         let (mut ack_detector, counters) = (normal_mode(), Counters::default());
         let found = quick_acks_after(&mut ack_detector, &[40; 10 * (DELAYED_GAPS_RETRY as usize + 1)], &counters);
         assert_eq!(found.iter().filter(|is_hurried| **is_hurried).count(), 10);
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_has_come_to_wait_is_hurried_again() {
+    fn quickack_is_enabled_again_for_a_client_that_waits() {
         let mut ack_detector = normal_mode();
         quick_acks_after(&mut ack_detector, &[43; DELAYED_GAPS_RETRY as usize], &Counters::default());
         ack_detector.on_write();
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn every_phase_and_moment_is_kept() {
+    fn every_phase_and_timestamp_is_stored() {
         for bits in 0..u16::from(FIRST_NORMAL + DELAYED_GAPS_RETRY) {
             assert_eq!(DelayedAckDetector(bits << TIME_BITS).ack_mode().bits(), bits);
         }

@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_is_new_for_four_reads_unless_it_ends() {
+    fn a_client_is_new_for_four_reads_unless_it_disconnects() {
         let mut stage = LifecycleStage::default();
         for _ in 0..4 {
             assert!(stage.is_new() && !stage.has_ended());

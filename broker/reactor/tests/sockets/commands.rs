@@ -17,7 +17,7 @@ fn publish(control: &Control, topic: &str, payload: &[u8]) -> Result<bool, Publi
 
 /// Nothing else wakes the threads here: each message must.
 #[test]
-fn a_thread_that_sleeps_is_woken_for_every_message() {
+fn a_sleeping_thread_is_woken_for_every_message() {
     for threads in [1, 2] {
         let broker = start(quiet(), threads);
         let control = broker.control();
@@ -34,7 +34,7 @@ fn a_thread_that_sleeps_is_woken_for_every_message() {
 /// The ring between two threads holds one batch at a time here. A rejected publisher retries; nothing accepted is lost, and all of it
 /// arrives in order.
 #[test]
-fn what_was_taken_arrives_in_order_and_what_was_not_does_not() {
+fn accepted_commands_are_executed_in_order_and_refused_ones_are_not() {
     const PUBLISHERS: usize = 4;
     const MESSAGES: usize = 500;
     let broker = start(Settings { shard_queue_batches: 1, ..quiet() }, 2);
@@ -72,7 +72,7 @@ fn what_was_taken_arrives_in_order_and_what_was_not_does_not() {
 }
 
 #[test]
-fn nobody_waits_for_a_broker_that_stops() {
+fn a_stopping_broker_is_not_awaited() {
     for threads in [1, 2] {
         let broker = start(quiet(), threads);
         let control = broker.control();

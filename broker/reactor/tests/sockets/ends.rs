@@ -8,7 +8,7 @@ use tautwire_protocol::{DisconnectReason, Packet, ProtocolVersion};
 use crate::client::{Client, PATIENCE, connect_bytes, eventually, publish_bytes, quiet, start};
 
 #[test]
-fn a_storm_of_clients_leaves_nothing_behind() {
+fn many_connecting_and_disconnecting_clients_leave_nothing() {
     const THREADS: usize = 4;
     const EACH: usize = 60;
     let broker = start(quiet(), 2);
@@ -46,7 +46,7 @@ fn a_storm_of_clients_leaves_nothing_behind() {
 
 /// Data and the end of the stream may be reported as one event.
 #[test]
-fn the_end_of_a_stream_behind_data_is_seen() {
+fn the_end_of_a_stream_after_data_is_detected() {
     let broker = start(quiet(), 1);
     let clients: Vec<Client> = (0..50)
         .map(|n| {
@@ -67,7 +67,7 @@ fn the_end_of_a_stream_behind_data_is_seen() {
 }
 
 #[test]
-fn stopping_tells_clients_and_closes_their_connections() {
+fn stopping_sends_disconnect_and_closes_connections() {
     let broker = start(quiet(), 2);
     let mut new: Vec<_> = (0..10).map(|n| Client::connect(&broker, &format!("v5-{n}"))).collect();
     let mut old = Client::open(&broker, ProtocolVersion::V3_1_1);

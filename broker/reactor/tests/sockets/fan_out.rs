@@ -38,7 +38,7 @@ fn messages(from: usize, packet_id: impl Fn(usize) -> Option<u16>) -> Vec<u8> {
 }
 
 #[test]
-fn a_fan_out_is_written_in_turns_and_its_publisher_is_heard_again() {
+fn a_fan_out_is_written_in_turns_and_its_publisher_resumes() {
     for threads in [1, 2] {
         let broker = start(quiet(), threads);
         let mut audience = Audience::of(&broker, QoS::AtMostOnce);
@@ -52,7 +52,7 @@ fn a_fan_out_is_written_in_turns_and_its_publisher_is_heard_again() {
 }
 
 #[test]
-fn acknowledgements_of_a_fan_out_come_too() {
+fn a_fan_out_is_acknowledged() {
     let broker = start(quiet(), 1);
     let mut audience = Audience::of(&broker, QoS::AtLeastOnce);
     let mut publisher = Client::connect(&broker, "publisher");
@@ -67,7 +67,7 @@ fn acknowledgements_of_a_fan_out_come_too() {
 
 /// The rest of a burst is not lost if its publisher disconnects or vanishes right after it.
 #[test]
-fn a_burst_that_is_cut_arrives_whole() {
+fn a_split_burst_arrives_whole() {
     let broker = start(quiet(), 1);
     let mut audience = Audience::of(&broker, QoS::AtMostOnce);
     let filled = |n: usize| format!("{n:0>200}");
@@ -88,7 +88,7 @@ fn a_burst_that_is_cut_arrives_whole() {
 }
 
 #[test]
-fn receivers_that_are_gone_before_their_turn_hold_nobody_up() {
+fn disconnected_receivers_do_not_delay_a_fan_out() {
     let broker = start(quiet(), 1);
     let mut audience = Audience::of(&broker, QoS::AtMostOnce);
     let mut publisher = Client::connect(&broker, "publisher");

@@ -9,7 +9,7 @@ use tautwire_protocol::QoS;
 use crate::client::{Client, PATIENCE, pattern, publish_bytes, quiet, start};
 
 #[test]
-fn large_and_small_packets_come_through_intact_beside_each_other() {
+fn large_and_small_packets_arrive_intact_together() {
     // Nothing may be dropped, although the reader is slow.
     let broker = start(Settings { connection_output_bytes: 64 << 20, ..quiet() }, 1);
     let mut subscriber = Client::connect(&broker, "subscriber");
@@ -29,7 +29,7 @@ fn large_and_small_packets_come_through_intact_beside_each_other() {
 }
 
 #[test]
-fn more_clients_than_lanes_may_be_in_the_midst_of_large_packets() {
+fn more_clients_than_pinned_buffers_can_send_large_packets() {
     const CLIENTS: usize = 48;
     let broker = start(quiet(), 1);
     let mut subscriber = Client::connect(&broker, "subscriber");
@@ -75,7 +75,7 @@ fn a_slow_reader_gets_everything_in_order() {
 }
 
 #[test]
-fn retained_messages_of_more_pieces_than_one_turn_writes_all_come() {
+fn retained_messages_that_exceed_a_turn_all_arrive() {
     const MESSAGES: usize = 1_500;
     let broker = start(quiet(), 1);
     let mut publisher = Client::connect(&broker, "publisher");
@@ -93,7 +93,7 @@ fn retained_messages_of_more_pieces_than_one_turn_writes_all_come() {
 
 /// A large packet that arrives a few bytes at a time costs as much as its bytes, not its size each time.
 #[test]
-fn the_end_of_a_large_packet_may_come_byte_by_byte() {
+fn the_end_of_a_large_packet_can_arrive_byte_by_byte() {
     let broker = start(quiet(), 1);
     let mut publisher = Client::connect(&broker, "publisher");
     let packet = publish_bytes("t", Some(1), false, &pattern(1, 8_000_000));

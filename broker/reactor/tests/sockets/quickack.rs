@@ -36,7 +36,7 @@ fn a_client_that_waits_for_acknowledgements_gets_them_at_once() {
 }
 
 #[test]
-fn a_client_that_sends_at_once_costs_no_call() {
+fn a_client_that_sends_at_once_costs_no_system_call() {
     let broker = start(quiet(), 1);
     let mut client = Client::connect(&broker, "prompt");
     client.subscribe("own", QoS::AtLeastOnce);

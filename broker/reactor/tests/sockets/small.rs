@@ -21,7 +21,7 @@ fn write_in_pieces(client: &mut Client, bytes: &[u8]) {
 }
 
 #[test]
-fn packets_cut_anywhere_arrive_whole_and_in_order() {
+fn packets_split_anywhere_arrive_whole_and_in_order() {
     for threads in [1, 2] {
         let broker = start(quiet(), threads);
         let mut subscriber = Client::connect(&broker, "subscriber");
@@ -41,7 +41,7 @@ fn packets_cut_anywhere_arrive_whole_and_in_order() {
 }
 
 #[test]
-fn acknowledgements_of_a_flood_come_in_order() {
+fn acknowledgements_of_a_flood_arrive_in_order() {
     let broker = start(quiet(), 1);
     let mut publisher = Client::connect(&broker, "publisher");
     let mut writer = publisher.second_hand();

@@ -11,7 +11,7 @@ use crate::client::{Client, PATIENCE, connect_bytes, pattern, publish_bytes, qui
 const CLIENTS: usize = 8;
 
 #[test]
-fn what_is_sent_behind_connect_goes_along_to_the_clients_thread() {
+fn bytes_after_connect_move_to_the_clients_thread() {
     const MESSAGES: usize = 1_000;
     let broker = start(quiet(), 2);
     for client in 0..CLIENTS {
@@ -31,7 +31,7 @@ fn what_is_sent_behind_connect_goes_along_to_the_clients_thread() {
 }
 
 #[test]
-fn a_connect_packet_may_be_large() {
+fn a_connect_packet_can_be_large() {
     let broker = start(quiet(), 2);
     let payload = pattern(0, 60_000);
     let will = Will {
@@ -64,7 +64,7 @@ fn a_connect_packet_may_be_large() {
 
 /// The ring between two threads holds one batch at a time here, so publishers are paused again and again.
 #[test]
-fn publishers_go_on_when_another_thread_has_caught_up() {
+fn publishers_resume_when_another_thread_has_caught_up() {
     const MESSAGES: usize = 2_000;
     let broker = start(Settings { shard_queue_batches: 1, ..quiet() }, 2);
     let subscribers: Vec<_> = (0..CLIENTS)
@@ -119,7 +119,7 @@ fn publishers_go_on_when_another_thread_has_caught_up() {
 
 /// So many connections at once that they are accepted by timer. Some send CONNECT at once, others only when all are open.
 #[test]
-fn everybody_of_a_rush_is_let_in() {
+fn every_client_of_a_burst_is_accepted() {
     const RUSH: usize = 150;
     for threads in [1, 2] {
         let broker = start(quiet(), threads);
@@ -146,6 +146,6 @@ fn everybody_of_a_rush_is_let_in() {
 }
 
 #[test]
-fn each_thread_tells_when_it_has_nothing_left_to_do() {
+fn each_thread_reports_when_it_is_idle() {
     assert!(start(Settings::default(), 3).wait_until_idle(PATIENCE));
 }

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_failure_makes_the_wait_longer_up_to_a_bound() {
+    fn each_failure_increases_the_delay_up_to_a_limit() {
         let (attempts, start) = (Attempts::default(), Instant::now());
         let mut waits = Vec::new();
         for _ in 0..12 {

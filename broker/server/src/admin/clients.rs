@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_is_read_as_it_was_written() {
+    fn a_cursor_round_trips() {
         let rank = Rank { number: 7, text: "ä.b".into(), name: "m/\0c".into() };
         assert_eq!(read_cursor(&cursor(&rank)), Some(rank));
         for wrong in ["", "1", "1.a.b", "1.zz.61", "x..", "1.c3.61", "-1.."] {

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_opens_until_it_expires_or_is_not_there_any_more() {
+    fn a_token_is_valid_until_it_expires_or_is_removed() {
         let before = Credentials {
             token: Some(Token::of_text("the only token")),
             tokens: vec![

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_per_second_and_what_is_missing_is_null() {
+    fn rates_are_per_second_and_missing_values_are_null() {
         let history = History::default();
         assert!(to_fields(&history).starts_with("{\"step_ms\":10000,\"end_ms\":null,\"series\":{\"connections\":[],"));
         history.add(sample(0, 5, 1));
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_an_hour_is_kept() {
+    fn at_most_an_hour_of_history_is_kept() {
         let history = History::default();
         (0..500).for_each(|step| history.add(sample(step, step, step)));
         assert_eq!(history.lock_rows().rows.len(), ROWS_MAX);

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_topic_is_spelled_as_paths_are() {
+    fn a_topic_is_percent_encoded_in_a_path() {
         for (path, expected) in [
             ("a/b", "a/b"),
             ("/a//b/", "/a//b/"),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_says_each_thing_once_or_not_at_all() {
+    fn a_query_parameter_occurs_at_most_once() {
         let parsed = |query| options(query).ok().map(|Options { qos, retain }| (qos.as_u8(), retain));
         assert_eq!(parsed(""), Some((0, false)));
         assert_eq!(parsed("retain=true&qos=2"), Some((2, true)));

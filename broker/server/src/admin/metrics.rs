@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_for_those_who_ask_for_it() {
+    fn json_is_returned_on_request() {
         assert!(prefers_json("application/json"));
         assert!(prefers_json("application/json;q=0.9, text/plain"));
         assert!(!prefers_json(""));

@@ -18,7 +18,7 @@ mod tests {
     use crate::json::{self, Value};
 
     #[test]
-    fn the_document_has_every_route_and_no_other_and_says_what_each_needs() {
+    fn the_document_has_exactly_the_routes_and_their_permissions() {
         let document = json::parse(DOCUMENT).expect("JSON");
         let Some(Value::Object(paths)) = document.get("paths") else { panic!("there are no paths") };
         let mut documented = Vec::new();

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_thing_is_said_once_and_known() {
+    fn each_parameter_is_known_and_occurs_once() {
         let mut query = Query::parse("a=1&b=x%26y+z&").expect("a valid query");
         assert_eq!(query.take_as("a", "a number", |text| text.parse::<u8>().ok()).expect("a number"), Some(1));
         assert_eq!(query.take("b").as_deref(), Some("x&y z"));

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_role_may_do_what_those_before_it_may_and_none_sees_payloads_of_itself() {
+    fn a_role_includes_the_lower_roles_and_none_sees_payloads_by_default() {
         for (at, role) in Role::ALL.into_iter().enumerate() {
             assert_eq!(Role::named(role.name()), Some(role));
             let grant = Grant { role, payloads: false };

@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_one_of_a_pattern_or_it_is_not() {
+    fn a_path_matches_exactly_one_pattern_or_none() {
         for (pattern, path, expected) in [
             ("/health", "/health", Some(vec![])),
             ("/health", "/health/", None),
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_is_taken_away_once() {
+    fn the_version_prefix_is_removed_once() {
         for (path, expected) in
             [("/v1/bans", "/bans"), ("/v1/v1/bans", "/v1/bans"), ("/bans", "/bans"), ("/v1x", "/v1x"), ("/v1", "/v1")]
         {
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_only_reads_changes_nothing() {
+    fn read_only_roles_cannot_change_anything() {
         for (at, Route(method, path, needs, _)) in ROUTES.iter().enumerate() {
             let changes = *method != "GET";
             let is_twice = ROUTES[..at].iter().any(|other| (other.0, other.1) == (*method, *path));

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_ends_when_nothing_is_asked_and_in_any_case_after_the_longest_time() {
+    fn a_session_ends_after_inactivity_or_its_maximum_lifetime() {
         let (credentials, principal, current_grant) = credentials();
         let (sessions, start) = (Sessions::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_that_has_rested_longest_makes_room() {
+    fn the_longest_idle_session_is_evicted() {
         let (credentials, principal, current_grant) = credentials();
         let (sessions, start) = (Sessions::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_ends_with_what_it_was_opened_by() {
+    fn a_session_ends_with_its_credentials() {
         let (_, principal, current_grant) = credentials();
         let (sessions, now) = (Sessions::default(), Instant::now());
         let started = sessions.begin(principal, current_grant, LIMITS, now).expect("it begins");

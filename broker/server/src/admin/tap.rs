@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_character_that_is_cut_in_two_is_left_out() {
+    fn a_truncated_character_is_omitted() {
         let text = |bytes: &[u8]| match text_of_part(bytes) {
             Readable::Text(text) => Some(text),
             _ => None,

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_token_itself_is_the_token() {
+    fn only_the_exact_token_is_accepted() {
         let token = Token::of_text("0123456789abcdef");
         assert_eq!(Token::of_digest(&token.to_digest()), Some(token.clone()));
         assert_eq!(Token::of_digest(&token.to_digest()[1..]), None);

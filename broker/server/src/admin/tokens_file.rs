@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_is_read_and_what_is_removed_is_gone() {
+    fn added_tokens_are_read_and_removed_ones_are_gone() {
         let tokens = [
             named("a", Role::Read, None),
             named("b-2", Role::Operate, Some(1_801_353_600)),
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_otherwise_is_not_spoilt() {
+    fn other_lines_are_preserved() {
         let digest = Token::of_text("a token that is long").to_digest();
         let text = format!("token = [{{ name = \"a\", role = \"read\", sha256 = \"{digest}\" }}]\n");
         assert_eq!(parse("tokens", &text).expect("it is right").len(), 1);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line_and_without_the_digest() {
+    fn errors_have_a_line_and_no_digest() {
         let digest = Token::of_text("a token that is long").to_digest();
         let with = |line: &str| format!("[[token]]\nname = \"a\"\nrole = \"read\"\nsha256 = \"{digest}\"\n{line}\n");
         for (text, said) in [
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_has_an_offset() {
+    fn a_timestamp_needs_an_offset() {
         assert_eq!(read_moment("2027-01-31T00:00:00Z"), Some(1_801_353_600));
         assert_eq!(read_moment("2027-01-31T01:30:00+01:30"), Some(1_801_353_600));
         assert_eq!(read_moment("2027-01-30T23:00:00-01:00"), Some(1_801_353_600));

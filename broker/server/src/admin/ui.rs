@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gzip_is_for_those_who_understand_it() {
+    fn gzip_is_sent_to_clients_that_accept_it() {
         for yes in ["gzip", "deflate, GZIP", "br;q=1.0, gzip;q=0.5", "gzip; q=0.001"] {
             assert!(takes_gzip(yes), "{yes}");
         }
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn every_file_is_there_in_both_forms() {
+    fn every_file_exists_in_both_forms() {
         for file in [&PAGE].into_iter().chain(&FILES) {
             assert!(!file.plain.is_empty(), "{}", file.name);
             assert!(file.compressed.starts_with(&[0x1f, 0x8b]), "{}.gz is not made by gzip", file.name);

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_where_the_standard_has_them() {
+    fn fields_are_parsed_as_the_standard_specifies() {
         let validity = [wrapped(UTC_TIME, &[b"990101000000Z"]), wrapped(GENERALIZED_TIME, &[b"20500101000000Z"])];
         let key = wrapped(SEQUENCE, &[b"key"]);
         let rest = [
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_lie_are_no_certificate() {
+    fn wrong_lengths_are_not_a_certificate() {
         assert_eq!(fields(&[SEQUENCE, 0x84, 0xFF, 0xFF, 0xFF, 0xFF]), None);
         assert_eq!(fields(&[SEQUENCE, 0x80, 0, 0]), None);
     }

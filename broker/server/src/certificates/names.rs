@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_addresses_are_told_apart() {
+    fn names_and_addresses_are_distinguished() {
         assert_eq!(ServerName::parse("127.0.0.1"), Ok(ServerName::Address(Ipv4Addr::LOCALHOST.into())));
         assert_eq!(ServerName::parse("[::1]"), Ok(ServerName::Address(Ipv6Addr::LOCALHOST.into())));
         for name in ["localhost", "a.example.org", "*.example.org", "raspberry_pi.local"] {
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_called_by_what_can_name_a_file() {
+    fn a_client_name_must_be_a_valid_file_name() {
         for name in ["sensor-7", "me@example.org", "a", &"x".repeat(64)] {
             assert_eq!(ClientName::parse(name).expect("a name").as_str(), name);
         }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn by_default_the_loopback_is_named() {
+    fn the_default_name_is_the_loopback() {
         let names: Vec<String> = default_names().iter().map(ToString::to_string).collect();
         assert_eq!(names[..3], ["localhost", "127.0.0.1", "::1"]);
     }

@@ -307,7 +307,7 @@ pub(super) mod tests {
     };
 
     #[test]
-    fn long_short_joined_and_separate_forms_are_one() {
+    fn long_short_joined_and_separate_options_are_equivalent() {
         for given in [&["--host", "a"][..], &["--host=a"], &["-h", "a"], &["-ha"]] {
             let mut arguments = arguments(&DEMO, given);
             assert_eq!(arguments.next().expect("parses"), Some(Argument::Option("host")));
@@ -317,13 +317,13 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_follows_two_dashes_is_positional() {
+    fn arguments_after_two_dashes_are_positional() {
         let mut arguments = arguments(&DEMO, &["--", "--host"]);
         assert_eq!(arguments.next().expect("parses"), Some(Argument::Positional("--host".into())));
     }
 
     #[test]
-    fn an_unknown_option_is_named_with_the_nearest() {
+    fn an_unknown_option_is_reported_with_the_nearest() {
         let failure = arguments(&DEMO, &["--retian"]).next().expect_err("refused");
         assert_eq!(message(failure), "unknown option --retian; did you mean --retain?\nTry `tautwire demo --help`.");
         let failure = arguments(&DEMO, &["-z"]).next().expect_err("refused");
@@ -340,7 +340,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_missing_or_unwanted_value_is_refused() {
+    fn a_missing_or_unexpected_value_is_refused() {
         let mut missing = arguments(&DEMO, &["--host"]);
         let _ = missing.next();
         assert!(message(missing.string().expect_err("refused")).starts_with("--host: expected a value"));

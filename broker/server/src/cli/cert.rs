@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_quoted_for_a_shell_where_they_must_be() {
+    fn paths_are_quoted_for_a_shell_if_necessary() {
         assert_eq!(quoted(Path::new("tls/ca.pem")), "tls/ca.pem");
         assert_eq!(quoted(Path::new("my tls/it's.pem")), "'my tls/it'\\''s.pem'");
     }

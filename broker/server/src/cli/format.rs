@@ -593,7 +593,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_refused() {
+    fn unknown_directives_are_refused() {
         for bad in ["%z", "%", "%5", "%.t", "%99999t", "\\q", "\\", "@Q", "@", "a%-"] {
             assert!(Format::parse(bad).is_err(), "{bad}");
         }

@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_to_generate_and_where_must_be_said() {
+    fn target_and_output_are_required() {
         for (given, why) in [
             (&[][..], "write what to generate"),
             (&["--lang", "go"], "write the output directory"),

@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_command_is_named_with_the_nearest() {
+    fn an_unknown_command_is_reported_with_the_nearest() {
         let message = |name| match unknown_command(name) {
             CommandExit::Failure { message, .. } => message,
             CommandExit::Text(text) => text,

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn properties_are_read_by_their_names() {
+    fn properties_are_parsed_by_name() {
         assert_eq!(parsed("content-type", &["text/plain"]), Ok(Property::ContentType("text/plain")));
         assert_eq!(parsed("user-property", &["a", "b=c"]), Ok(Property::UserProperty("a", "b=c")));
         assert_eq!(parsed("message-expiry-interval", &["60"]), Ok(Property::MessageExpiryInterval(60)));
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_property_is_said() {
+    fn invalid_properties_are_reported() {
         assert_eq!(
             parsed("contnet-type", &[""]),
             Err("unknown property contnet-type; did you mean content-type?".into())
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_property_stands_where_it_may_and_once_where_it_must() {
+    fn a_property_is_accepted_where_it_is_allowed() {
         let mut list = PropertyList::default();
         let context = PropertyContext::Publish;
         assert_eq!(list.add(context, Property::ContentType("a")), Ok(()));

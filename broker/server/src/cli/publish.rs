@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn topic_and_message_may_be_arguments_or_options() {
+    fn topic_and_message_can_be_arguments_or_options() {
         for given in [
             &["a/b", "hi"][..],
             &["-t", "a/b", "-m", "hi"],
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_too_much_is_said() {
+    fn missing_and_excess_arguments_are_reported() {
         let refused = |given: &[&str]| parsed(given).map(|_| ()).expect_err("refused");
         assert!(refused(&[]).contains("a topic is missing"));
         assert!(refused(&["a"]).contains("a message is missing"));
@@ -521,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn connection_options_reach_the_connection() {
+    fn connection_options_are_applied() {
         let (_, connect) = parsed(&[
             "a",
             "m",
@@ -568,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_without_an_identifier_gets_one_that_every_version_allows() {
+    fn a_client_without_an_identifier_gets_a_valid_one() {
         let (_, first) = parsed(&["a", "m"]).expect("parses");
         let (_, second) = parsed(&["a", "m"]).expect("parses");
         assert_ne!(first.client_id, second.client_id);
@@ -597,7 +597,7 @@ mod tests {
     }
 
     #[test]
-    fn every_option_of_the_table_is_understood() {
+    fn every_documented_option_is_accepted() {
         for option in COMMAND.groups.iter().flat_map(|group| group.options) {
             let name = format!("--{}", option.name);
             let result = parsed(&[&name, "publish", "topic-alias", "1"]);

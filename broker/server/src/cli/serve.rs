@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_their_own_go_over_set() {
+    fn specific_options_override_set() {
         let config =
             config(&["--listen", "127.0.0.1:0", "--set", "listen=127.0.0.1:9", "--threads", "2", "--listen=[::1]:0"]);
         let config = config.expect("good");
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_name_the_option() {
+    fn errors_name_the_option() {
         assert!(
             config(&["--threads", "many"])
                 .expect_err("refused")
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn every_option_of_the_table_is_understood() {
+    fn every_documented_option_is_accepted() {
         for option in CONFIG_OPTIONS {
             let name = format!("--{}", option.name);
             let result = config(&[&name, "1"]);

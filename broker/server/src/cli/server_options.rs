@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_tls_ask_for_tls_and_its_port() {
+    fn tls_options_enable_tls_and_its_port() {
         let localhost = |scheme, port| Ok((scheme, "localhost".to_owned(), port));
         assert_eq!(resolved(&[]), localhost(Scheme::Mqtt, 1883));
         for given in [
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_go_together_is_refused() {
+    fn conflicting_options_are_refused() {
         for (given, expected) in [
             (&["--url", "mqtt://a", "--tls"][..], "need mqtts:// or wss://"),
             (&["--url", "mqtt://a", "--host", "b"], "use one of them"),

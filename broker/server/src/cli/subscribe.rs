@@ -513,14 +513,14 @@ mod tests {
     }
 
     #[test]
-    fn filters_may_be_arguments_and_options() {
+    fn filters_can_be_arguments_and_options() {
         let options = parsed(&["a/#", "-t", "b/+", "$share/g/c"]).expect("parses");
         let filters: Vec<_> = options.filters.iter().map(|filter| filter.as_str()).collect();
         assert_eq!(filters, ["a/#", "b/+", "$share/g/c"]);
     }
 
     #[test]
-    fn options_reach_the_subscription() {
+    fn options_are_applied_to_the_subscription() {
         let options = parsed(&[
             "a",
             "-q",
@@ -557,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_go_together_is_said() {
+    fn conflicting_options_are_reported() {
         let refused = |given: &[&str]| parsed(given).map(|_| ()).expect_err("refused");
         assert!(refused(&[]).contains("a topic filter is missing"));
         assert!(refused(&["a/#/b"]).contains("#"));
@@ -571,7 +571,7 @@ mod tests {
     }
 
     #[test]
-    fn every_option_of_the_table_is_understood() {
+    fn every_documented_option_is_accepted() {
         for option in COMMAND.groups.iter().flat_map(|group| group.options) {
             let name = format!("--{}", option.name);
             let result = parsed(&[&name, "subscribe", "user-property", "1"]);

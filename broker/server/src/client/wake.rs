@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_end_with_line_feed_carriage_return_or_the_input() {
+    fn lines_end_with_lf_crlf_or_the_end_of_input() {
         let mut input = io::Cursor::new(b"a\nb\r\n\nc\rd\n\xff\0".to_vec());
         let mut lines = Vec::new();
         while let Some(line) = next_line(&mut input).expect("reads") {

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_node_in_a_place_knows_the_last_life() {
+    fn the_next_node_in_a_directory_knows_the_previous_incarnation() {
         let path = folder("cluster-place");
         let directory = NodeDirectory::take(Some(&path)).expect("a directory");
         assert_eq!(directory.last_life(), Ok(None));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_state_of_a_lone_broker_is_not_passed_over() {
+    fn existing_state_of_a_single_broker_is_not_ignored() {
         let path = folder("cluster-lone");
         fs::create_dir_all(&path).expect("a directory");
         fs::write(path.join("segment-0000000000000001"), "").expect("it is written");

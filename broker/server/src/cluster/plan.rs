@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broker_is_alone_unless_servers_are_named() {
+    fn a_broker_is_single_unless_servers_are_configured() {
         assert!(read(&[]).is_ok_and(|plan| plan.is_none()));
         assert!(read(&["cluster.servers="]).is_ok_and(|plan| plan.is_none()));
         let plan = read(&["cluster.servers=nats://a:4222,b", "cluster.name=n", "cluster.server_reference=x:1"]);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_at_once_and_without_secrets() {
+    fn errors_are_reported_at_once_and_without_secrets() {
         let Err(errors) = read(&[
             "cluster.servers=nats://me:geheim@a",
             "cluster.nkey_file=/no/such/file",

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_outcome_comes_to_whom_it_is_for() {
+    fn an_outcome_reaches_its_proposer() {
         let proposals = Proposals::default();
         let (first, to_first) = proposals.ticket();
         let (second, to_second) = proposals.ticket();
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_comes_of_a_life_that_is_over() {
+    fn proposals_of_an_ended_incarnation_have_no_outcome() {
         let proposals = Proposals::default();
         let (_, outcome) = proposals.ticket();
         proposals.clear();

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_revision_is_read_as_it_was_written() {
+    fn a_revision_round_trips() {
         let files: Files = [("contracts.toml", "x"), ("managed/a.toml", "ü")].map(|(a, b)| (a.into(), b.into())).into();
         for contracts in [None, Some(Files::new()), Some(files)] {
             let bans = Some("{}".to_owned());
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_is_not_known_needs_a_newer_broker() {
+    fn an_unknown_part_needs_a_newer_broker() {
         for (name, bytes) in [("quotas", &b""[..]), ("acl", b"\xff"), ("contracts", b"x")] {
             let revisions = Revisions::default();
             revisions.offer(4, &[ConfigPart { name: name.to_owned(), bytes: bytes.to_vec() }]);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_refused_is_tried_again_and_holds_then() {
+    fn a_refused_revision_is_retried_and_then_applied() {
         let revisions = Revisions::default();
         revisions.offer(1, &to_config_parts(&users("ann:x")));
         assert_eq!(work(&revisions, false), [(1, false)]);
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_life_of_the_node_hears_of_what_holds_without_taking_it_on_again() {
+    fn the_next_incarnation_knows_the_applied_revision() {
         let revisions = Revisions::default();
         for is_good in [true, false] {
             revisions.offer(1, &to_config_parts(&users("ann:x")));
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_revision_opens_what_an_earlier_one_has_closed() {
+    fn a_later_revision_unblocks_an_earlier_one() {
         let revisions = Revisions::default();
         revisions.offer(1, &to_config_parts(&users("a")));
         work(&revisions, false);
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_what_is_there() {
+    fn an_applied_revision_is_not_awaited() {
         let revisions = Revisions::default();
         revisions.offer(2, &to_config_parts(&users("a")));
         let now = Instant::now();

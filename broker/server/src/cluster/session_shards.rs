@@ -68,7 +68,7 @@ mod tests {
     const SHARD: ShardIndex = ShardIndex(1);
 
     #[test]
-    fn who_leaves_is_forgotten() {
+    fn a_disconnected_session_is_forgotten() {
         let mut sessions = SessionShards::default();
         sessions.claim(CLIENT, SHARD, 1);
         sessions.serve(1);
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_come_back_before_an_earlier_claim_was_left_is_not() {
+    fn a_reclaimed_session_is_not_forgotten() {
         let mut sessions = SessionShards::default();
         sessions.claim(CLIENT, SHARD, 1);
         sessions.end_claim(1);
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_leads_to_nothing_leaves_nothing_behind() {
+    fn a_failed_claim_leaves_nothing() {
         let mut sessions = SessionShards::default();
         for ticket in 1..=2 {
             sessions.claim(CLIENT, SHARD, ticket);

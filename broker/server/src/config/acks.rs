@@ -171,7 +171,7 @@ mod tests {
     use crate::config::listener::ListenerConfig;
 
     #[test]
-    fn a_rule_is_read_and_shown_alike() {
+    fn a_rule_round_trips() {
         let value = toml::de::DeTable::parse("x = [\"a/+ = memory\", \"b=c = os\"]").expect("TOML");
         let rules = AckTopics::from_toml(value.get_ref().get("x").expect("there").get_ref(), None).expect("two rules");
         assert_eq!(rules.0, [("a/+".into(), AckLevel::Memory), ("b=c".into(), AckLevel::Os)]);
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_is_the_most_that_the_broker_can_promise() {
+    fn the_default_is_the_strongest_level() {
         let ack = |settings: &[&str]| load(settings).expect("good").ack();
         assert_eq!(ack(&[]), AckLevel::Disk);
         assert_eq!(ack(&["cluster.servers="]), AckLevel::Disk);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broker_that_is_alone_refuses_a_quorum_and_says_what_to_do() {
+    fn a_single_broker_refuses_a_quorum_with_advice() {
         for (setting, place) in [
             ("data.ack=quorum", "data.ack"),
             ("data.ack_topics=a/# = quorum", "data.ack_topics"),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quorum_that_promises_less_is_told_wherever_there_is_one() {
+    fn a_weak_quorum_is_reported_where_it_is_configured() {
         let warnings = |settings: &[&str]| {
             let (config, mut warnings) = (load(settings).expect("good"), Vec::new());
             config.warn_of_weak_quorum(&mut warnings);

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn users_are_read_and_shown_alike() {
+    fn users_round_trip() {
         let text = "[\"ann = administer payloads\", \"b=c = read\"]";
         let value = |text: &str| AdminRoles::from_toml(DeValue::parse(text).expect("TOML").get_ref(), None);
         let roles = value(text).expect("two users");

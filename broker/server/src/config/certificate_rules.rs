@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_written_as_it_was_read() {
+    fn a_list_round_trips() {
         let text = "[{ issuer = \"Works CA\", uri = \"urn:dev:*\", user = \"{*}\", client_id = \"{cn}-{serial}\", roles = [\"device\"] }, \
                     { user = \"{san}\" }]";
         let list = read(text).expect("valid");
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_is_told_with_its_number() {
+    fn an_invalid_rule_is_reported_with_its_number() {
         for (text, expected) in [
             ("[{ user = \"{cn}\" }, { cn = \"a\" }]", "rule 2: the rule has no user"),
             ("[{ user = \"{name}\" }]", "rule 1: user: unknown certificate field name; known fields are cn, o,"),

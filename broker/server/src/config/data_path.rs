@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_service_comes_before_the_user_and_nobody_is_an_error() {
+    fn the_service_directory_precedes_the_users_and_none_is_an_error() {
         let all = [("STATE_DIRECTORY", "/var/lib/tautwire:/var/lib/b"), ("XDG_STATE_HOME", "/x"), ("HOME", "/u/a")];
         assert_eq!(with(&all).as_deref(), Some("/var/lib/tautwire"));
         assert_eq!(with(&all[1..]).as_deref(), Some("/x/tautwire"));

@@ -57,13 +57,13 @@ mod tests {
     }
 
     #[test]
-    fn filters_are_read_and_shown_alike() {
+    fn filters_round_trip() {
         let list = "[\"a/#\", \"+/b\"]";
         assert_eq!(read(list).expect("two filters").to_toml(), list);
     }
 
     #[test]
-    fn what_is_no_filter_or_stands_there_twice_or_is_too_many_is_refused() {
+    fn invalid_duplicate_and_too_many_filters_are_refused() {
         let many: Vec<String> = (0..=METERED_FILTERS_MAX).map(|at| format!("\"a/{at}\"")).collect();
         for list in ["[\"a/#/b\"]", "[\"\"]", "[\"$share/g/a\"]", "[\"a\", \"a\"]", &format!("[{}]", many.join(", "))] {
             assert!(matches!(read(list), Err(ValueError::Range(_))), "{list}");

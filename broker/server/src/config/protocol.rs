@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_read_and_shown_alike() {
+    fn versions_round_trip() {
         let list = "[\"3.1.1\", \"5.0\"]";
         let versions: ProtocolVersions = read(list).expect("two versions");
         assert_eq!(versions.to_toml(), list);

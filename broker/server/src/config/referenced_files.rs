@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_is_named_those_of_listeners_too() {
+    fn every_referenced_file_is_listed() {
         let mut config = Config::default();
         let text = "[tls]\ncertificate = [\"/a.pem\", \"/b.pem\"]\nkey = [\"/a.key\", \"/b.key\"]\n[acl]\nfile = \"/rules\"\n\
              [audit]\nfile = \"/log\"\n[data]\npath = \"/state\"\n[contracts]\npath = \"/contracts\"\n\

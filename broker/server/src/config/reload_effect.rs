@@ -326,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_key_is_classified_once_and_nothing_else_is() {
+    fn every_key_is_classified_exactly_once() {
         let named: Vec<&str> = lists().into_iter().flat_map(|(_, names)| names.iter().copied()).collect();
         for key in KEYS {
             let count = named.iter().filter(|name| **name == key.name).count();
@@ -343,7 +343,7 @@ mod tests {
 
     /// The page on reloads lists the same keys, except those of a cluster.
     #[test]
-    fn what_needs_a_restart_is_documented() {
+    fn keys_that_need_a_restart_are_documented() {
         let page = include_str!("../../../../docs/operating/reload.md");
         let (_, section) = page.split_once("## What needs a restart").expect("the page has it");
         let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).map(|(key, _)| key);

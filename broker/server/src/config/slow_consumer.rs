@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_read_and_shown_alike() {
+    fn a_rule_round_trips() {
         let list = "[\"orders/# = refuse\", \"a=b = pause_publisher\"]";
         assert_eq!(read::<SlowConsumerTopics>(list).expect("two rules").to_toml(), list);
         let users = read::<SlowConsumerUsers>("[\"ann=drop_old\"]").expect("a rule");
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_is_refused_and_an_example_is_given() {
+    fn an_invalid_rule_is_refused_with_an_example() {
         for wrong in ["a", "a = drop", "a/#/b = refuse", "$share/g/a = refuse"] {
             let list = format!("[\"{wrong}\"]");
             let Err(ValueError::Range(message)) = read::<SlowConsumerTopics>(&list) else { panic!("{wrong}") };
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn each_policy_has_the_name_by_which_it_is_chosen() {
+    fn each_policy_has_its_configuration_name() {
         assert!(SlowConsumer::CHOICES.iter().all(|(name, policy)| *name == policy.name()));
     }
 }

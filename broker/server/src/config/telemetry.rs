@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_written_as_it_is_read() {
+    fn a_ratio_round_trips() {
         for text in ["0", "1", "0.5", "0.000001", "0.123456"] {
             assert_eq!(read::<Ratio>(text).expect(text).to_toml(), text);
         }

@@ -39,7 +39,7 @@ fn an_empty_file_is_the_default() {
 }
 
 #[test]
-fn the_default_listens_on_loopback_only_and_warns_of_nothing() {
+fn the_default_listens_only_on_loopback_without_warnings() {
     let config = Config::default();
     assert_eq!(addresses(&config), ["mqtt://127.0.0.1:1883", "ws://127.0.0.1:8083/mqtt"]);
     assert!(config.warnings().is_empty());
@@ -69,7 +69,7 @@ fn dotted_keys_and_inline_tables_are_tables() {
 }
 
 #[test]
-fn an_unknown_key_is_refused_with_its_place_and_the_nearest_known() {
+fn an_unknown_key_is_refused_with_its_location_and_the_nearest() {
     assert_eq!(
         one_error(from_file("[mqtt]\n\nmax_qso = 1\n")),
         "tautwire.toml:3:1: there is no key mqtt.max_qso; did you mean mqtt.max_qos? [config_unknown_key]"
@@ -93,7 +93,7 @@ fn an_unknown_key_is_refused_with_its_place_and_the_nearest_known() {
 }
 
 #[test]
-fn a_value_of_the_wrong_type_is_refused_with_its_place() {
+fn a_value_of_the_wrong_type_is_refused_with_its_location() {
     assert_eq!(
         one_error(from_file("[mqtt]\nreceive_maximum = \"many\"\n")),
         "tautwire.toml:2:19: mqtt.receive_maximum: expected whole number from 1 to 65535, found a string [config_wrong_type]"
@@ -110,7 +110,7 @@ fn a_value_of_the_wrong_type_is_refused_with_its_place() {
 }
 
 #[test]
-fn a_value_out_of_range_is_refused_with_its_place() {
+fn a_value_out_of_range_is_refused_with_its_location() {
     assert_eq!(
         one_error(from_file("# é\nmqtt.receive_maximum = 0 # é\n")),
         "tautwire.toml:2:24: mqtt.receive_maximum: 0 is out of range; write a whole number from 1 to 65535 [config_out_of_range]"
@@ -125,7 +125,7 @@ fn a_value_out_of_range_is_refused_with_its_place() {
 }
 
 #[test]
-fn text_that_is_not_toml_is_refused_with_its_place() {
+fn invalid_toml_is_refused_with_its_location() {
     let error = one_error(from_file("threads = 1\nlisten = [\n"));
     assert!(error.starts_with("tautwire.toml:"), "{error}");
     assert!(error.ends_with("[config_syntax]"), "{error}");
@@ -141,7 +141,7 @@ fn all_errors_are_reported_in_file_order() {
 }
 
 #[test]
-fn the_command_line_goes_over_the_file_and_later_over_earlier() {
+fn the_command_line_overrides_the_file_and_later_options_earlier_ones() {
     let config =
         from_options(&["threads=2", "log.level=warn", "threads=3", "listen=127.0.0.1:7,[::1]:8"]).expect("good");
     assert_eq!(config.threads, 3);
@@ -151,13 +151,13 @@ fn the_command_line_goes_over_the_file_and_later_over_earlier() {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_named() {
+fn a_missing_file_is_reported() {
     let errors = Config::load(Some(Path::new("no-such.toml")), &[]).expect_err("refused");
     assert!(errors[0].to_string().starts_with("no-such.toml: cannot be read: "), "{errors:?}");
 }
 
 #[test]
-fn listening_beyond_loopback_is_warned_about() {
+fn listening_beyond_loopback_is_a_warning() {
     let warns = |listen: &str| {
         let config = from_options(&[&format!("listen={listen}"), "auth.anonymous=true"]);
         config.expect("good").warnings().len()
@@ -168,7 +168,7 @@ fn listening_beyond_loopback_is_warned_about() {
 }
 
 #[test]
-fn what_is_spoken_at_an_address_stands_before_it() {
+fn the_protocol_precedes_the_address() {
     let config =
         from_options(&["listen=mqtt://127.0.0.1:1,ws://127.0.0.1:2/a/b,ws://[::1]:3,ws://127.0.0.1:0/"]).expect("good");
     assert_eq!(
@@ -196,7 +196,7 @@ fn only_the_default_websocket_listener_is_optional() {
 }
 
 #[test]
-fn a_table_is_a_listener_with_a_name_and_rules_of_its_own() {
+fn a_listener_table_has_a_name_and_its_own_rules() {
     let config = from_file(
         "listen = [\"127.0.0.1:1\"]\n[data]\nack_listeners = [\"127.0.0.1:1 = os\", \"[::1]:2 = os\"]\n\
          [tls]\ncertificate = \"all.pem\"\nkey = \"all.key\"\n\
@@ -256,7 +256,7 @@ fn listener_table_errors_are_reported_with_their_location() {
 }
 
 #[test]
-fn users_that_a_cluster_shares_are_those_of_listeners_without_a_file_of_their_own() {
+fn shared_users_apply_to_listeners_without_their_own_file() {
     let text = "[auth]\npassword_file = \"own\"\n[[listener]]\naddress = \"mqtt://127.0.0.1:0\"\n\
                 [[listener]]\naddress = \"mqtt://127.0.0.1:1\"\nauth.password_file = \"separate\"\n\
                 [[listener]]\naddress = \"mqtt://127.0.0.1:2\"\nauth.password_file = \"\"\n";
@@ -276,7 +276,7 @@ fn users_that_a_cluster_shares_are_those_of_listeners_without_a_file_of_their_ow
 }
 
 #[test]
-fn in_a_cluster_users_may_come_later() {
+fn in_a_cluster_users_can_be_added_later() {
     let closed = "listen=mqtt://127.0.0.1:0";
     let refused = from_options(&[closed, "auth.anonymous=false"]).expect_err("no client can authenticate");
     assert!(refused[0].contains("no client can authenticate on"), "{refused:?}");
@@ -306,7 +306,7 @@ fn a_unix_socket_has_a_path_and_a_mode() {
 }
 
 #[test]
-fn proxies_are_networks_of_one_listener() {
+fn proxies_are_networks_of_a_listener() {
     let table = |trusted: &str| {
         from_file(&format!("[[listener]]\naddress = \"127.0.0.1:1\"\n[listener.proxy]\ntrusted_networks = {trusted}\n"))
     };
@@ -391,7 +391,7 @@ fn listeners_share_neither_name_nor_address() {
 }
 
 #[test]
-fn paths_in_a_table_are_seen_from_the_folder_of_the_file() {
+fn paths_in_a_table_are_relative_to_the_file() {
     let folder = Scratch::new("listener-paths");
     let text = "[[listener]]\naddress = \"mqtts://127.0.0.1:1\"\ntls.certificate = \"a.pem\"\ntls.key = \"a.key\"\n";
     let config = Config::load(Some(&folder.write("tautwire.toml", text)), &[]).expect("good");
@@ -433,7 +433,7 @@ fn quotas_without_effect_in_a_cluster_are_reported() {
 }
 
 #[test]
-fn origins_are_listed_without_paths() {
+fn origins_have_no_paths() {
     let config = from_options(&["websocket.allowed_origins=https://example.org,null"]).expect("good");
     let origins: Vec<_> = config.websocket.allowed_origins.iter().map(|origin| origin.as_str()).collect();
     assert_eq!(origins, ["https://example.org", "null"]);
@@ -444,7 +444,7 @@ fn origins_are_listed_without_paths() {
 }
 
 #[test]
-fn paths_in_a_file_are_seen_from_its_folder_and_others_from_here() {
+fn paths_in_a_file_are_relative_to_it() {
     let folder = std::env::temp_dir().join(format!("tautwire-config-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("makes a folder");
     let file = folder.join("tautwire.toml");
@@ -491,7 +491,7 @@ fn the_admin_api_is_local_by_default_and_always_needs_a_token() {
 }
 
 #[test]
-fn what_is_shown_reads_back_as_the_same_configuration() {
+fn printed_configuration_reads_back_the_same() {
     assert_eq!(from_file(&to_toml(&Config::default())), Ok(Config::default()));
     let other = from_options(&[
         "listen=0.0.0.0:0,ws://127.0.0.1:1/a",
@@ -514,7 +514,7 @@ fn what_is_shown_reads_back_as_the_same_configuration() {
 }
 
 #[test]
-fn every_key_is_documented_and_its_default_lies_in_its_range() {
+fn every_key_is_documented_and_its_default_is_in_range() {
     let defaults = Config::default();
     for key in KEYS {
         assert!(key.doc.ends_with('.'), "{}: {}", key.name, key.doc);
@@ -534,7 +534,7 @@ fn every_key_is_documented_and_its_default_lies_in_its_range() {
 }
 
 #[test]
-fn both_ends_of_every_range_are_accepted_and_the_next_beyond_refused() {
+fn both_ends_of_every_range_are_accepted_and_values_beyond_are_refused() {
     for key in KEYS {
         let Some(range) = &key.range else { continue };
         for inside in [range.start(), range.end()] {

@@ -150,7 +150,7 @@ mod tests {
     ];
 
     #[test]
-    fn an_added_contract_has_a_manifest_and_a_schema_named_by_its_content() {
+    fn an_added_contract_has_a_manifest_and_a_content_addressed_schema() {
         let entry = entry(r#"{"topics": "b", "format": "json", "schema": "{\"type\": \"object\"}"}"#);
         let change = Change::put(files(&OWN), "b", &entry).unwrap_or_else(|errors| panic!("{errors:?}"));
         assert_eq!(names(&change), ["a", "b"]);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_nobody_uses_any_more_goes() {
+    fn an_unused_schema_is_deleted() {
         let mut own = files(&OWN);
         own.insert("managed/old.json".to_owned(), "{}".to_owned());
         let entry = entry(r#"{"topics": "b", "format": "json", "schema": "{}"}"#);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_in_the_terms_of_the_request() {
+    fn errors_use_the_terms_of_the_request() {
         let format_errors = |text: &str| match Change::put(files(&OWN), "b", &entry(text)) {
             Ok(_) => panic!("not refused"),
             Err(errors) => errors[0].to_string(),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_contract_of_the_folder_is_hidden_and_an_added_one_forgotten() {
+    fn a_removed_file_contract_is_hidden_and_an_added_one_deleted() {
         let removed =
             |files: Files, name: &str| Change::remove(files, name).unwrap_or_else(|errors| panic!("{errors:?}"));
         let change = removed(files(&OWN), "a").expect("it is there");

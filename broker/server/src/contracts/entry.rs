@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_becomes_lines_of_toml_and_the_same_request() {
+    fn a_request_round_trips_through_toml() {
         let text = r#"{"topics":"a/{id}","format":["json", "messagepack"],"topic_fields":{ "id": "x = y", "b": "c" },"schema":"{}"}"#;
         let read = entry(text).expect("right");
         let toml = "topics = \"a/{id}\"\nformat = [\"json\", \"messagepack\"]\ntopic_fields = { \"id\" = \"x = y\", \"b\" = \"c\" }\nschema = \"s\"\n";
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn invalid_requests_are_reported() {
         for (text, expected) in [
             ("[]", "expected an object, found a list"),
             ("{}", "topics is missing"),

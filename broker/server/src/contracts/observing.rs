@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn contracts_that_observe_are_named_up_to_a_number() {
+    fn observing_contracts_are_listed_up_to_a_limit() {
         assert_eq!(named(&["reject", "quarantine", "disconnect"]), None);
         let one = "the contract c01 is in observe mode: payloads that violate it are counted and delivered";
         assert_eq!(named(&["reject", "observe"]).as_deref(), Some(one));

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_again_and_what_is_wrong_is_not_taken() {
+    fn bans_round_trip_and_invalid_ones_are_skipped() {
         let folder = std::env::temp_dir().join(format!("tautwire-bans-{}", std::process::id()));
         let path = folder.join(NAME);
         assert_eq!(read(&path), Ok(Vec::new()));

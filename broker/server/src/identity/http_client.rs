@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_and_its_answer() {
+    fn a_request_gets_its_response() {
         let (url, server) = serve(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}");
         let fields = [("Authorization".into(), Secret::new("Bearer x"))];
         let body = Secret::new("{\"version\":1}");
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn redirections_are_answers_and_what_is_too_large_is_none() {
+    fn redirects_are_responses_and_large_responses_are_refused() {
         let (url, server) = serve(b"HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n");
         assert_eq!(UreqClient::new(&[]).request(&request(&url, None, &[])).map(|answer| answer.status), Ok(302));
         assert!(server.join().expect("a request").starts_with("GET /auth"));
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn when_to_come_again_is_a_number_of_seconds() {
+    fn retry_after_is_a_number_of_seconds() {
         for (field, expected) in [("120", Some(120)), ("Fri, 31 Dec 1999 23:59:59 GMT", None), ("-1", None)] {
             let answer = format!("HTTP/1.1 503 Later\r\nretry-after: {field}\r\ncontent-length: 0\r\n\r\n");
             let (url, _) = serve(answer.leak().as_bytes());
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_a_certificate_is_refused_by_its_key_and_name() {
+    fn a_file_without_a_certificate_is_refused_with_key_and_name() {
         let path = std::env::temp_dir().join(format!("tautwire-authorities-{}", std::process::id()));
         std::fs::write(&path, "no certificate\n").expect("it is written");
         let refused = read_authorities("auth.https_ca", [&*path].into_iter());

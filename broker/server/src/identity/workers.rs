@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_goes_from_thread_to_thread_and_too_many_are_refused() {
+    fn requests_move_between_threads_and_too_many_are_refused() {
         let ((answer, answers), (requested, requests)) = (mpsc::channel(), mpsc::channel());
         let hook = ScriptedHook(Mutex::new(answers), Mutex::new(requested));
         let tally = Arc::new(WorkerTally::default());
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_are_ended_finish_what_they_have() {
+    fn stopping_threads_finish_their_work() {
         let ((answer, answers), (requested, requests)) = (mpsc::channel(), mpsc::channel());
         let hook = ScriptedHook(Mutex::new(answers), Mutex::new(requested));
         let tally = Arc::new(WorkerTally::default());

@@ -234,7 +234,7 @@ mod tests {
     use crate::json;
 
     #[test]
-    fn a_line_is_an_object_whatever_strangers_are_called() {
+    fn a_line_is_an_object_with_any_names() {
         let pairs = [("event", "connect"), ("client_id", "a\"\n{\u{7}")];
         let written = line(&UtcTime::from_unix(1_700_000_000, 0), |out| {
             let record = Record::builder().key_values(&pairs).target(TARGET).args(format_args!("")).build();

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_denials_and_failed_logins_are_lines_and_nothing_else_is() {
+    fn exactly_refusals_denials_and_failed_logins_are_logged() {
         let text = Value::from;
         let warning = |line: &str| Some((Level::Warn, line.to_owned()));
         assert_eq!(

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_of_zero_means_no_bound() {
+    fn a_burst_of_zero_means_no_limit() {
         let mut limiter = Limiter::new(0, Duration::from_secs(10));
         let now = Instant::now();
         assert!((0..1000).all(|_| limiter.admit(LimitKey::Statement("a.rs", 1), Level::Warn, "t", now)));

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn json_lines_are_json_whose_fields_are_members() {
+    fn json_lines_have_fields_as_members() {
         let out = line(LogFormat::Json, "a \"b\"\n", &fields());
         assert!(json::is_json(out.as_bytes()), "{out}");
         assert_eq!(
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_value_is_cut_at_a_character() {
+    fn a_long_value_is_truncated_at_a_character() {
         let long = "é".repeat(200);
         let pairs = [("client_id", long.as_str())];
         let mut fields = Fields::of(&pairs.as_slice());

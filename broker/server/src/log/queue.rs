@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_out_in_order_and_whole() {
+    fn lines_are_written_whole_and_in_order() {
         let (queue, permit, seen) = queue();
         for number in 0..1_000 {
             queue.push(format!("{number}\n"));

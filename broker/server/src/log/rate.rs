@@ -46,7 +46,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_burst_passes_and_then_what_the_rate_brings() {
+    fn a_burst_passes_and_then_the_rate_applies() {
         let start = Instant::now();
         let mut limiter = ByteRateLimiter::new(start);
         let mut passed = |lines: usize, at_ms| {

@@ -94,7 +94,7 @@ mod tests {
 
     /// A systemd service with `MemoryMax=`.
     #[test]
-    fn the_group_of_the_process_counts() {
+    fn the_group_of_the_process_applies() {
         let own = "/sys/fs/cgroup/system.slice/tautwire.service/memory.max";
         let group = (GROUPS, "0::/system.slice/tautwire.service\n");
         assert_eq!(limit(&[(MOUNTS, UNIFIED), group, (own, "536870912\n")]), Some(512 << 20));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_of_the_groups_above_counts() {
+    fn the_smallest_limit_of_the_parent_groups_applies() {
         let group = (GROUPS, "0::/system.slice/tautwire.service\n");
         let slice = "/sys/fs/cgroup/system.slice/memory.max";
         let own = "/sys/fs/cgroup/system.slice/tautwire.service/memory.max";
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn version_1_has_a_hierarchy_for_memory() {
+    fn version_1_has_a_memory_hierarchy() {
         let groups = (
             GROUPS,
             "11:memory:/system.slice/tautwire.service\n4:cpu,cpuacct:/\n1:name=systemd:/system.slice/x\n0::/system.slice/x\n",
@@ -136,7 +136,7 @@ mod tests {
 
     /// A container with version 1: its group is mounted, under its name outside of the container.
     #[test]
-    fn a_group_that_is_mounted_is_at_the_mount_point() {
+    fn a_mounted_group_is_at_the_mount_point() {
         let mounts = "41 25 0:36 /docker/0a1b /sys/fs/cgroup/memory ro,nosuid,nodev,noexec,relatime master:19 - cgroup cgroup rw,memory\n";
         let own = ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "4096\n");
         assert_eq!(limit(&[(MOUNTS, mounts), (GROUPS, "11:memory:/docker/0a1b\n"), own]), Some(4_096));

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_below_what_connections_need_is_named_with_both_numbers() {
+    fn a_descriptor_limit_that_is_too_low_is_reported_with_both_numbers() {
         let warning = check_limit(Some(1_024), 100_000).expect("too few");
         for part in ["limits.connections is 100000", "only 1024 files", "to 100256"] {
             assert!(warning.contains(part), "{part}: {warning}");

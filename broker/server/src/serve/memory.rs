@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn the_group_counts_where_it_has_less_than_the_machine() {
+    fn the_group_limit_applies_if_it_is_below_the_machines() {
         let machine = (MACHINE, "MemTotal:        2048 kB\nMemFree: 1 kB\n");
         assert_eq!(available(&[machine]), 2 << 20);
         let group = ("/proc/self/cgroup", "0::/a.service\n");

@@ -444,7 +444,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_core_is_left_to_others() {
+    fn one_core_is_left_free() {
         assert_eq!([1, 2, 3, 64].map(default_threads), [1, 1, 2, 63]);
     }
 }

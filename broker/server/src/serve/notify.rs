@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_watchdog_is_told_only_by_the_process_that_is_meant() {
+    fn only_the_intended_process_notifies_the_watchdog() {
         let interval = |usec: Option<&str>, pid: Option<&str>| {
             let variable = |name: &str| if name == "WATCHDOG_USEC" { usec } else { pid }.map(str::to_owned);
             watchdog_interval(variable, 7)

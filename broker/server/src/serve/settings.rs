@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_may_hold_its_share_of_the_disk_and_of_memory() {
+    fn a_session_can_hold_its_share_of_disk_and_memory() {
         assert_eq!(session_share(None), 1 << 30);
         assert_eq!(session_share(Some(1 << 40)), 1 << 30);
         assert_eq!(session_share(Some(1 << 30)), 64 << 20);

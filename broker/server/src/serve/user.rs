@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_need_no_entry() {
+    fn numeric_ids_need_no_entry() {
         let user = User::find("12345:54321").expect("two numbers");
         assert_eq!((user.uid, user.gid, &*user.groups), (12345, 54321, &[54321][..]));
         for wrong in ["a:b", "1:", ":1", "1:2:3", "-1:2"] {

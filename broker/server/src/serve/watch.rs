@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_is_written_replaced_or_removed_is_another() {
+    fn a_written_replaced_or_removed_file_is_detected() {
         let folder = std::env::temp_dir().join(format!("tautwire-watch-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");
         let (file, other) = (folder.join("a"), folder.join("b"));

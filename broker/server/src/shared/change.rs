@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_are_not_named_stay() {
+    fn unnamed_parts_are_unchanged() {
         let some = |text: &str| Some(text.to_owned());
         let before = Parts { acl: some("a"), users: some("u"), bans: some("b"), contracts: None };
         let changes =

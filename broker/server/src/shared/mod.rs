@@ -130,13 +130,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_of_a_part_is_shown_by_debug() {
+    fn debug_output_has_no_content() {
         let parts = Parts { users: Some("ann:geheim".to_owned()), ..Parts::default() };
         assert_eq!(format!("{:?}", Shared { number: 3, parts }), r#"Shared { number: 3, parts: ["users"] }"#);
     }
 
     #[test]
-    fn what_is_wrong_with_a_part_names_it() {
+    fn an_error_names_its_part() {
         let text = |text: &str| Some(text.to_owned());
         let manifest = ("contracts.toml".to_owned(), "x".to_owned());
         let parts = Parts { users: text("geheim"), contracts: Some([manifest].into()), ..Parts::default() };

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn the_content_is_the_change_that_makes_the_same_parts() {
+    fn the_content_is_a_change_that_restores_the_same_parts() {
         let Value::Json(json) = content(&parts()) else { panic!("no JSON") };
         let changes =
             RevisionChanges::from_json(&json::parse(&json).expect("JSON")).unwrap_or_else(|why| panic!("{why}"));

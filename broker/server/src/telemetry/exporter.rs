@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_tried_again_is_told_from_what_may_not() {
+    fn retryable_and_permanent_failures_are_distinguished() {
         assert_eq!(outcome_of(200, "{}"), Outcome::Accepted { refused: 0 });
         for status in RETRYABLE {
             assert!(matches!(outcome_of(status, ""), Outcome::Retry { retry_after: None, .. }), "{status}");
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_collector_may_refuse_some() {
+    fn a_collector_can_refuse_some_items() {
         assert_eq!(
             outcome_of(200, "{\"partialSuccess\":{\"rejectedDataPoints\":\"3\"}}"),
             Outcome::Accepted { refused: 3 }
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_collector_is_not_asked_before_it_wants_and_not_forgotten_for_days() {
+    fn retry_after_is_respected_and_bounded() {
         for (requested_s, least_s) in [(0, 1), (1, 1), (120, 120), (u32::MAX, 3_600)] {
             let pause = requested_pause(Duration::from_secs(requested_s.into()));
             let least = Duration::from_secs(least_s);
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_grow_up_to_half_a_minute() {
+    fn retry_delays_grow_to_half_a_minute() {
         for failures in [0, 1, 4, 5, 31, 32, u32::MAX] {
             let pause = backoff(failures);
             let whole = INITIAL_BACKOFF.saturating_mul(1 << failures.min(5)).min(MAX_BACKOFF);

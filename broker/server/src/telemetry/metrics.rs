@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_are_counted_one_by_one() {
+    fn buckets_are_counted_separately() {
         let text = "# HELP h m\n# TYPE h histogram\n\
                     h_bucket{q=\"0\",le=\"0.5\"} 2\nh_bucket{q=\"0\",le=\"1\"} 5\nh_bucket{q=\"0\",le=\"+Inf\"} 6\nh_sum{q=\"0\"} 2.5\nh_count{q=\"0\"} 6\n\
                     h_bucket{q=\"1\",le=\"0.5\"} 0\nh_bucket{q=\"1\",le=\"1\"} 0\nh_bucket{q=\"1\",le=\"+Inf\"} 0\nh_sum{q=\"1\"} 0\nh_count{q=\"1\"} 0\n";
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_left_out() {
+    fn values_that_are_not_numbers_are_omitted() {
         for text in [
             "",
             "a 1\n",

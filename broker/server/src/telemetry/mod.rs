@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_instance_is_a_uuid_of_its_own() {
+    fn an_instance_has_its_own_uuid() {
         let (one, other) = (instance(), instance());
         assert_ne!(one, other);
         assert_eq!((one.len(), &one[14..15], one.matches('-').count()), (36, "4", 4), "{one}");

@@ -83,7 +83,7 @@ mod tests {
     use crate::json::is_json;
 
     #[test]
-    fn a_message_has_its_items_below_resource_and_scope() {
+    fn a_message_nests_items_below_resource_and_scope() {
         let mut resource = String::new();
         push_attributes(&mut resource, [("service.name", "a \"b\"")]);
         let text = message(Signal::Logs, &resource, &["{}".to_owned(), "{}".to_owned()]);

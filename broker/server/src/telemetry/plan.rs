@@ -127,14 +127,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_stand_a_line_each() {
+    fn fields_have_a_line_each() {
         let read = headers("# of the collector\nAuthorization: Bearer a:b\n\n x-org : 7\n").expect("valid fields");
         let expected = [("Authorization", "Bearer a:b"), ("x-org", "7")];
         assert_eq!(read, expected.map(|(name, value)| (Box::from(name), Secret::new(value))));
     }
 
     #[test]
-    fn a_wrong_field_is_told_by_its_line_and_without_its_value() {
+    fn an_invalid_field_is_reported_with_its_line_and_without_its_value() {
         for (text, line) in
             [("a: b\nsecret", 2), ("a b: secret", 1), ("Host: secret", 1), ("a: s\u{e9}cret", 1), (": secret", 1)]
         {

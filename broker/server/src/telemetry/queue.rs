@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_counted_and_the_rest_comes_out_in_order() {
+    fn items_beyond_the_limit_are_counted_and_the_rest_stays_in_order() {
         let queue = Queue::new();
         queue.offer("not enabled".to_owned());
         assert_eq!((queue.take(10), queue.dropped()), (vec![], 0));
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_do_not_fill_the_memory() {
+    fn long_texts_are_bounded() {
         let queue = Queue::new();
         queue.enable(true);
         let half = "x".repeat(BYTES_MAX / 2);

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_has_its_place_its_time_and_its_attributes() {
+    fn a_span_has_a_parent_a_time_and_attributes() {
         let json = span(Step::Publish(ReasonCode::Success)).to_json();
         assert!(is_json(json.as_bytes()), "{json}");
         let begin = "{\"traceId\":\"0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a\",\"spanId\":\"0b0b0b0b0b0b0b0b\",\"parentSpanId\":\"0c0c0c0c0c0c0c0c\",\
@@ -190,13 +190,13 @@ mod tests {
     }
 
     #[test]
-    fn no_span_ends_before_it_begins() {
+    fn no_span_ends_before_it_starts() {
         let early = EndedSpan { end_ns: 5, ..span(Step::Send) };
         assert!(early.to_json().contains("\"startTimeUnixNano\":\"5\",\"endTimeUnixNano\":\"5\""));
     }
 
     #[test]
-    fn topics_are_told_only_where_that_is_wanted() {
+    fn topics_are_included_only_if_configured() {
         let spans = SpanQueue::new();
         spans.queue.enable(true);
         spans.take(span(Step::Queue).span);

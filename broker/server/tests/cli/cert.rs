@@ -7,7 +7,7 @@ use crate::secured::{Broker, Folder};
 const ACCEPTED: &[u8] = b"\x20\x02\x00\x00";
 
 #[test]
-fn one_command_makes_all_that_a_broker_and_its_clients_need() {
+fn one_command_creates_everything_for_a_broker_and_its_clients() {
     let folder = Folder::new();
     let text = folder.cert(&[]).expect(0).text();
     for part in
@@ -24,7 +24,7 @@ fn one_command_makes_all_that_a_broker_and_its_clients_need() {
 }
 
 #[test]
-fn names_that_are_given_stand_for_the_usual_ones() {
+fn given_names_replace_the_default_ones() {
     let folder = Folder::new();
     folder.cert(&["broker.example.org", "*.devices.example.org", "10.0.0.1"]).expect(0);
     let broker = Broker::start(&folder, &[]);
@@ -35,7 +35,7 @@ fn names_that_are_given_stand_for_the_usual_ones() {
 }
 
 #[test]
-fn a_client_is_known_by_its_certificate_until_that_is_revoked() {
+fn a_client_is_identified_by_its_certificate_until_it_is_revoked() {
     let folder = Folder::new();
     folder.cert(&["--client", "sensor-7", "--client", "sensor-8"]).expect(0);
     folder.cert(&["--client", "late", "--days", "-1"]).expect(0);
@@ -55,7 +55,7 @@ fn a_client_is_known_by_its_certificate_until_that_is_revoked() {
 }
 
 #[test]
-fn nothing_is_replaced_unless_it_is_said() {
+fn existing_files_are_replaced_only_on_request() {
     let folder = Folder::new();
     folder.cert(&["--client", "a"]).expect(0);
     let all = ["ca.pem", "ca.key", "server.pem", "server.key", "a.pem", "a.key"];
@@ -82,7 +82,7 @@ fn nothing_is_replaced_unless_it_is_said() {
 }
 
 #[test]
-fn the_key_of_the_authority_is_enough_to_go_on_with() {
+fn the_key_of_the_authority_is_sufficient_to_continue() {
     let folder = Folder::new();
     folder.cert(&[]).expect(0);
     let first = Broker::start(&folder, &[]);
@@ -94,7 +94,7 @@ fn the_key_of_the_authority_is_enough_to_go_on_with() {
 }
 
 #[test]
-fn files_that_do_not_fit_are_refused_with_what_to_do() {
+fn files_that_do_not_match_are_refused_with_advice() {
     let (folder, other) = (Folder::new(), Folder::new());
     folder.cert(&["--days", "-1"]).expect(0);
     other.cert(&[]).expect(0);
@@ -118,7 +118,7 @@ fn files_that_do_not_fit_are_refused_with_what_to_do() {
 }
 
 #[test]
-fn wrong_names_are_refused() {
+fn invalid_names_are_refused() {
     let folder = Folder::new();
     for (arguments, expected) in [
         (&["mqtts://localhost"][..], "neither a host name nor an IP address"),
@@ -135,7 +135,7 @@ fn wrong_names_are_refused() {
 
 #[cfg(unix)]
 #[test]
-fn keys_can_be_read_by_their_owner_alone() {
+fn keys_are_readable_only_by_their_owner() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = Folder::new();
     folder.cert(&["--client", "a"]).expect(0);

@@ -32,7 +32,7 @@ fn help_and_version_go_to_standard_output_and_succeed() {
 }
 
 #[test]
-fn wrong_arguments_go_to_standard_error_and_fail_with_1() {
+fn wrong_arguments_are_reported_on_standard_error_with_exit_code_1() {
     for (arguments, expected) in [
         (&[][..], "Usage: tautwire COMMAND"),
         (&["sevre"], "did you mean serve?"),
@@ -91,7 +91,7 @@ fn config_check_reports_all_errors_with_file_and_line() {
 }
 
 #[test]
-fn config_show_prints_a_file_that_shows_the_same() {
+fn config_show_output_reads_back_the_same() {
     let shown = run(&["config", "show", "--set", "mqtt.max_qos=1", "--listen", "127.0.0.1:7"]).expect(0).text();
     assert!(shown.contains("\nmax_qos = 1\n") && shown.contains("listen = [\"127.0.0.1:7\"]\n"), "{shown}");
     let path = std::env::temp_dir().join(format!("tautwire-show-{}.toml", std::process::id()));
@@ -102,7 +102,7 @@ fn config_show_prints_a_file_that_shows_the_same() {
 }
 
 #[test]
-fn a_rule_file_that_is_missing_is_named_with_the_line_of_its_setting() {
+fn a_missing_rule_file_is_reported_with_the_line_of_its_setting() {
     let listener = "[[listener]]\nname = \"own\"\naddress = \"mqtt://127.0.0.1:0\"\nacl.file = \"own.toml\"\n";
     let folder = crate::contracts::Folder::new(&[
         ("all.toml", "listen = \"mqtt://127.0.0.1:0\"\n[acl]\nfile = \"access.toml\"\n"),

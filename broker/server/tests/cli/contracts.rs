@@ -93,7 +93,7 @@ fn contract_check_reports_all_errors_with_file_line_and_column() {
 }
 
 #[test]
-fn contracts_look_the_same_in_the_folder_by_the_api_and_over_mqtt() {
+fn contracts_are_equal_in_the_folder_the_api_and_over_mqtt() {
     let folder = Folder::contracts();
     let (broker, secrets) = broker(&folder);
     let (path, token) = (folder.path(""), secrets.path("token"));
@@ -132,7 +132,7 @@ fn many_contracts_are_discovered_page_by_page() {
 }
 
 #[test]
-fn a_broker_without_contracts_is_not_a_failure_and_none_at_all_is() {
+fn only_a_missing_broker_is_a_failure_not_missing_contracts() {
     let broker = Broker::start();
     assert_eq!(broker.discover(&[]).expect(0).text().lines().count(), 1);
     assert_eq!(broker.discover(&["--json"]).expect(0).text(), "{}\n");
@@ -141,7 +141,7 @@ fn a_broker_without_contracts_is_not_a_failure_and_none_at_all_is() {
 }
 
 #[test]
-fn payloads_are_tried_without_a_broker_or_by_what_it_has() {
+fn payloads_are_checked_with_local_or_remote_contracts() {
     let folder = Folder::contracts();
     let (broker, secrets) = broker(&folder);
     let (path, token) = (folder.path(""), secrets.path("token"));
@@ -166,7 +166,7 @@ fn payloads_are_tried_without_a_broker_or_by_what_it_has() {
 }
 
 #[test]
-fn a_change_is_judged_field_by_field_and_by_exit_code() {
+fn a_change_is_rated_by_field_and_exit_code() {
     let old = Folder::contracts();
     let changed = |manifest: &str, reading: &str, state: &str| {
         Folder::new(&[("contracts.toml", manifest), ("reading.proto", reading), ("state.json", state)])
@@ -197,7 +197,7 @@ fn a_change_is_judged_field_by_field_and_by_exit_code() {
 }
 
 #[test]
-fn contracts_are_added_to_a_folder_from_nothing() {
+fn contracts_are_added_to_an_empty_folder() {
     let work = Folder::new(&[("state.json", STATE)]);
     let (path, schema) = (work.path("contracts"), work.path("state.json"));
     let add = |name: &str, topics: &str| {
@@ -261,7 +261,7 @@ fn contracts_are_added_to_a_running_broker() {
 }
 
 #[test]
-fn json_is_published_as_the_contract_wants_it() {
+fn json_is_published_in_the_format_of_the_contract() {
     let folder = Folder::contracts();
     let (broker, _secrets) = broker(&folder);
     for version in ["5", "3.1.1"] {
@@ -288,7 +288,7 @@ fn json_is_published_as_the_contract_wants_it() {
 }
 
 #[test]
-fn everything_is_printed_as_json_whatever_was_published() {
+fn messages_of_any_format_are_printed_as_json() {
     let folder = Folder::contracts();
     let (broker, secrets) = broker(&folder);
     let token = secrets.path("token");
@@ -348,7 +348,7 @@ fn the_first_example_of_the_documentation_runs_as_pasted() {
 }
 
 #[test]
-fn the_contracts_of_the_examples_hold_what_they_say() {
+fn the_contracts_of_the_examples_are_valid() {
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/contracts");
     assert_eq!(contract(&["check", "--path", examples]).expect(0).text(), "3 contracts are valid\n");
     let broker = Broker::with(&[&format!("contracts.path={examples}")]);

@@ -18,7 +18,7 @@ fn folder() -> Folder {
 }
 
 #[test]
-fn a_contract_protects_its_subscribers_unless_it_says_otherwise() {
+fn a_contract_rejects_violations_by_default() {
     let folder = folder();
     let broker = Broker::with(&[&format!("contracts.path={}", folder.path(""))]);
     let subscriber = broker.subscribe(&["-v", "-q", "1", "-C", "2", "#"]);
@@ -30,7 +30,7 @@ fn a_contract_protects_its_subscribers_unless_it_says_otherwise() {
 }
 
 #[test]
-fn a_contract_that_observes_is_named_by_start_reload_list_and_doctor() {
+fn an_observing_contract_is_reported_by_start_reload_list_and_doctor() {
     let folder = folder();
     let path = format!("contracts.path={}", folder.path(""));
     let token = folder.path("token");

@@ -53,7 +53,7 @@ fn a_denied_contract_request_is_reported() {
 }
 
 #[test]
-fn a_broker_without_discovery_says_so() {
+fn a_broker_without_discovery_is_reported() {
     let folder = Folder::new(&[("contracts.toml", MANIFEST), ("state.json", "{}")]);
     let broker = Broker::with(&[&format!("contracts.path={}", folder.path("")), "contracts.discovery=false"]);
     let stderr_text = broker.discover(&[]).expect(3).stderr;
@@ -61,7 +61,7 @@ fn a_broker_without_discovery_says_so() {
 }
 
 #[test]
-fn contracts_are_asked_for_where_the_broker_has_qos_0_alone() {
+fn contracts_are_requested_from_a_broker_limited_to_qos_0() {
     let folder = Folder::new(&[("contracts.toml", MANIFEST), ("state.json", "{}")]);
     let broker = Broker::with(&[&format!("contracts.path={}", folder.path("")), "mqtt.max_qos=0"]);
     assert!(broker.discover(&[]).expect(0).text().contains("state/#"));
@@ -69,7 +69,7 @@ fn contracts_are_asked_for_where_the_broker_has_qos_0_alone() {
 
 /// Only changes of contracts are not seen then.
 #[test]
-fn payloads_are_decoded_for_who_may_ask_and_not_subscribe_below_sys() {
+fn payloads_are_decoded_with_only_permission_to_request() {
     let rules = r##"{ allow = ["publish", "subscribe"], topics = "#" }, { allow = "publish", topics = "$SYS/contracts/request" }"##;
     let (broker, _folder) = broker(rules);
     for version in ["5", "3.1.1"] {
@@ -86,7 +86,7 @@ fn payloads_are_decoded_for_who_may_ask_and_not_subscribe_below_sys() {
 }
 
 #[test]
-fn a_denied_topic_or_filter_is_named_with_what_must_be_allowed() {
+fn a_denied_topic_or_filter_is_reported_with_the_missing_permission() {
     let (broker, _folder) = broker(r#"{ allow = ["publish", "subscribe"], topics = "state/#" }"#);
     let stderr_text = broker.subscribe_to_end(&["secret/#"]).expect(3).stderr;
     assert!(stderr_text.contains("secret/#: Not authorized (0x87)"), "{stderr_text}");

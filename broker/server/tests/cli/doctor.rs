@@ -30,7 +30,7 @@ fn doctor_reports_passed_and_failed_checks_with_advice() {
 
 /// Fixes that are not settings are shell commands.
 #[test]
-fn what_it_prints_can_be_pasted() {
+fn printed_advice_can_be_pasted() {
     let folder = Folder::new(&[("the token", "0123456789abcdef")]);
     let settings = [
         format!("data.path={}", folder.path("the data")),
@@ -58,7 +58,7 @@ fn what_it_prints_can_be_pasted() {
 }
 
 #[test]
-fn certificates_that_expire_soon_and_keys_that_all_may_read_are_found() {
+fn expiring_certificates_and_readable_keys_are_reported() {
     let folder = Folder::new(&[]);
     run(&["cert", "--dir", &folder.path("tls"), "--days", "3", "here.example"]).expect(0);
     let (certificate, key) = (folder.path("tls/server.pem"), folder.path("tls/server.key"));

@@ -38,7 +38,7 @@ impl Drop for Folder {
 const USERS: &str = "dave:$7$101$bWFkZSB1cCBzYQ==$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA==\n";
 
 #[test]
-fn a_configuration_of_mosquitto_becomes_one_that_means_the_same() {
+fn a_mosquitto_configuration_is_converted_to_an_equivalent_one() {
     let folder = Folder::new("whole");
     folder.write("passwd", USERS);
     folder.write("acl", "user dave\ntopic readwrite home/#\npattern read devices/%c/#\n");
@@ -84,7 +84,7 @@ fn a_configuration_of_mosquitto_becomes_one_that_means_the_same() {
 }
 
 #[test]
-fn without_a_listener_mosquitto_serves_this_machine_alone() {
+fn without_a_listener_the_imported_configuration_is_local_only() {
     let folder = Folder::new("local");
     let conf = folder.write("mosquitto.conf", "max_keepalive 600\n");
     run(&["import", "--dir", &folder.0.display().to_string(), &conf]).expect(0);
@@ -95,7 +95,7 @@ fn without_a_listener_mosquitto_serves_this_machine_alone() {
 
 /// Options before the first `listener` line belong to an additional listener.
 #[test]
-fn options_before_the_first_listener_make_the_default_one() {
+fn options_before_the_first_listener_apply_to_the_default_one() {
     let folder = Folder::new("default");
     let import = |conf: &str| {
         let conf = folder.write("mosquitto.conf", conf);
@@ -113,7 +113,7 @@ fn options_before_the_first_listener_make_the_default_one() {
 }
 
 #[test]
-fn options_of_listeners_that_are_one_for_all_here_are_noted() {
+fn per_listener_options_that_are_global_here_are_reported() {
     let folder = Folder::new("joined");
     let import = |conf: &str| {
         let conf = folder.write("mosquitto.conf", conf);
@@ -146,7 +146,7 @@ fn options_of_listeners_that_are_one_for_all_here_are_noted() {
 }
 
 #[test]
-fn plugins_that_read_files_are_what_the_files_are() {
+fn plugins_that_read_files_are_imported_as_the_files() {
     let folder = Folder::new("plugins");
     for name in ["users", "others"] {
         folder.write(name, USERS);
@@ -186,14 +186,14 @@ fn plugins_that_read_files_are_what_the_files_are() {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_named() {
+fn a_missing_file_is_reported() {
     let gone = run(&["import", "no-such.conf"]).expect(1);
     assert!(gone.stderr.contains("no-such.conf cannot be read"), "{}", gone.stderr);
 }
 
 /// A truncated configuration would have another meaning.
 #[test]
-fn a_file_that_is_too_large_is_refused_and_not_cut_off() {
+fn a_file_that_is_too_large_is_refused_and_not_truncated() {
     let folder = Folder::new("large");
     let file = folder.write("mosquitto.conf", "allow_anonymous true\n");
     let opened = fs::OpenOptions::new().write(true).open(&file).expect("it is there");
@@ -204,7 +204,7 @@ fn a_file_that_is_too_large_is_refused_and_not_cut_off() {
 
 /// With two lists of origins, web pages that only one listener accepts would be accepted by both.
 #[test]
-fn of_several_lists_of_origins_those_are_taken_that_are_in_each() {
+fn several_lists_of_origins_are_intersected() {
     let folder = Folder::new("origins");
     let listener = |port: u16, origins: &[&str]| {
         let lines: String =
@@ -221,7 +221,7 @@ fn of_several_lists_of_origins_those_are_taken_that_are_in_each() {
 
 /// OpenSSL completes a chain from `cafile`; here the certificate file contains the whole chain.
 #[test]
-fn a_chain_that_openssl_would_complete_is_written_with_the_certificate() {
+fn a_certificate_chain_completed_by_openssl_is_written() {
     let folder = Folder::new("issuers");
     let authority = |name: &str| {
         let mut parameters = CertificateParams::default();
@@ -268,7 +268,7 @@ fn a_chain_that_openssl_would_complete_is_written_with_the_certificate() {
 
 /// Each of these configurations once was written and did not start.
 #[test]
-fn what_is_written_starts_and_is_as_closed_as_it_was() {
+fn an_imported_configuration_starts_and_is_as_restrictive() {
     let folder = Folder::new("starts");
     folder.write("acl", "# Nobody.\n");
     let cases = [
@@ -297,7 +297,7 @@ fn what_is_written_starts_and_is_as_closed_as_it_was() {
 
 /// The broker would not start, so nothing is written, not even the folder.
 #[test]
-fn what_does_not_start_is_not_written() {
+fn a_configuration_that_does_not_start_is_not_written() {
     let folder = Folder::new("unwritten");
     let conf = folder.write("mosquitto.conf", "allow_anonymous false\npassword_file gone\nlistener 1885 127.0.0.1\n");
     let refused = run(&["import", "--dir", &folder.path("a/b"), &conf]).expect(1).stderr;
@@ -318,7 +318,7 @@ fn what_does_not_start_is_not_written() {
 }
 
 #[test]
-fn a_dry_run_prints_what_would_be_written() {
+fn a_dry_run_prints_the_configuration() {
     let folder = Folder::new("dry");
     state_file(&folder);
     folder.write("acl", "topic read public/#\n");
@@ -356,7 +356,7 @@ fn state_file(folder: &Folder) -> String {
 }
 
 #[test]
-fn sessions_and_messages_of_mosquitto_are_served_as_before() {
+fn sessions_and_messages_of_mosquitto_are_served() {
     let folder = Folder::new("state");
     let (state, data) = (state_file(&folder), folder.path("data"));
     let stdout_text = run(&["import", "mosquitto", "--data", &data, &state]).expect(0).text();
@@ -377,7 +377,7 @@ fn sessions_and_messages_of_mosquitto_are_served_as_before() {
 }
 
 #[test]
-fn a_configuration_names_the_state_that_is_taken_over_with_it() {
+fn a_configuration_names_the_state_to_import() {
     let folder = Folder::new("both");
     state_file(&folder);
     let here = folder.0.display().to_string();
@@ -392,7 +392,7 @@ fn a_configuration_names_the_state_that_is_taken_over_with_it() {
 }
 
 #[test]
-fn a_state_that_cannot_be_taken_over_leaves_nothing_behind() {
+fn a_state_that_cannot_be_imported_leaves_nothing() {
     let folder = Folder::new("refused");
     let (state, data) = (state_file(&folder), folder.path("data"));
     let refused = |arguments: &[&str], why: &str| {

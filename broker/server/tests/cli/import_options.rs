@@ -218,7 +218,7 @@ fn prepared(name: &str) -> Folder {
 }
 
 #[test]
-fn each_option_is_translated_or_named_or_refused() {
+fn each_option_is_translated_reported_or_refused() {
     let folder = prepared("options");
     let mut seen = BTreeSet::new();
     let import = |lines: &str| {

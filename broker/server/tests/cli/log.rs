@@ -31,7 +31,7 @@ fn disturb(broker: &Broker) {
 }
 
 #[test]
-fn the_broker_serves_on_while_nobody_reads_its_log() {
+fn the_broker_keeps_serving_while_its_log_is_not_read() {
     let settings = ["log.level=debug", "limits.client_id_bytes=65535", "sys.interval_s=1"];
     let mut broker = Broker::with(&settings);
     for _ in 0..LOGGED_BYTES / NAME_BYTES {
@@ -49,7 +49,7 @@ fn the_broker_serves_on_while_nobody_reads_its_log() {
 }
 
 #[test]
-fn a_broker_ends_although_nobody_reads_its_log() {
+fn a_broker_stops_although_its_log_is_not_read() {
     let mut broker = Broker::with(&["log.level=debug", "limits.client_id_bytes=65535"]);
     for _ in 0..LOGGED_BYTES / NAME_BYTES {
         disturb(&broker);

@@ -29,7 +29,7 @@ fn each_line_of_standard_input_is_a_message_in_order() {
 }
 
 #[test]
-fn a_line_is_sent_when_it_comes_and_not_when_the_input_ends() {
+fn a_line_is_sent_at_once_and_not_at_the_end_of_input() {
     let broker = Broker::start();
     let mut subscriber = broker.subscribe_without_reader(&["live"]);
     let mut publisher = broker.start_publish(&["-l", "live"]);
@@ -41,7 +41,7 @@ fn a_line_is_sent_when_it_comes_and_not_when_the_input_ends() {
 }
 
 #[test]
-fn payloads_of_files_standard_input_and_any_bytes_arrive_whole() {
+fn binary_payloads_of_files_and_standard_input_arrive_whole() {
     let broker = Broker::start();
     let payload: Vec<u8> = (0..2_000_000_u32).map(|number| (number * 7 / 3) as u8).collect();
     let path = std::env::temp_dir().join(format!("tautwire-payload-{}", std::process::id()));
@@ -55,7 +55,7 @@ fn payloads_of_files_standard_input_and_any_bytes_arrive_whole() {
 }
 
 #[test]
-fn a_message_is_repeated_and_a_topic_alias_stands_for_its_topic() {
+fn a_message_can_be_repeated_with_a_topic_alias() {
     let broker = Broker::start();
     let subscriber = broker.subscribe(&["-C", "3", "-v", "again"]);
     let repeat = ["--repeat", "3", "--repeat-delay", "0.01", "--topic-alias", "5", "again", "x"];
@@ -71,7 +71,7 @@ fn a_message_is_repeated_and_a_topic_alias_stands_for_its_topic() {
 }
 
 #[test]
-fn retained_messages_are_kept_told_apart_and_cleared() {
+fn retained_messages_are_stored_marked_and_cleared() {
     let broker = Broker::start();
     broker.publish(&["-r", "-q", "1", "kept/a", "old"]).expect(0);
     assert_eq!(broker.subscribe_to_end(&["-C", "1", "-F", "%r %p", "kept/#"]).expect(0).text(), "1 old\n");
@@ -146,7 +146,7 @@ fn a_persistent_session_gets_messages_published_while_offline() {
 }
 
 #[test]
-fn the_will_of_a_killed_subscriber_is_published_and_that_of_an_interrupted_one_is_not() {
+fn the_will_is_published_for_a_killed_subscriber_not_an_interrupted_one() {
     let broker = Broker::start();
     let watcher = broker.subscribe(&["-C", "2", "-v", "wills/#"]);
     let will = |topic| ["--will-topic", topic, "--will-payload", "gone", "--will-qos", "1", "other"];
@@ -173,14 +173,14 @@ fn messages_on_a_filtered_out_topic_are_not_printed() {
 }
 
 #[test]
-fn a_subscriber_whose_time_is_over_ends_with_27() {
+fn a_subscriber_exits_with_27_after_its_timeout() {
     let broker = Broker::start();
     let ended = broker.subscribe_to_end(&["-W", "0.2", "nothing/comes"]).expect(27);
     assert_eq!((ended.text(), ended.stderr), (String::new(), String::new()));
 }
 
 #[test]
-fn a_subscriber_whose_output_nobody_reads_ends_cleanly() {
+fn a_subscriber_with_a_closed_output_exits_cleanly() {
     let broker = Broker::start();
     let mut subscriber = broker.subscribe_without_reader(&["-q", "1", "flow"]);
     subscriber.close_output();
@@ -189,7 +189,7 @@ fn a_subscriber_whose_output_nobody_reads_ends_cleanly() {
 }
 
 #[test]
-fn what_the_broker_does_not_offer_ends_with_its_reason() {
+fn an_unsupported_feature_of_the_broker_is_reported() {
     let broker =
         Broker::with(&["mqtt.shared_subscription_available=false", "mqtt.max_qos=1", "mqtt.retain_available=false"]);
     let shared = broker.subscribe_to_end(&["$share/g/a"]).expect(1);
@@ -200,7 +200,7 @@ fn what_the_broker_does_not_offer_ends_with_its_reason() {
 }
 
 #[test]
-fn a_publisher_whose_broker_goes_away_ends_with_2() {
+fn a_publisher_that_loses_its_broker_exits_with_2() {
     let broker = Broker::start();
     let mut publisher = broker.start_publish(&["-d", "-q", "1", "-l", "a"]);
     publisher.wait_for("connected as");
@@ -210,7 +210,7 @@ fn a_publisher_whose_broker_goes_away_ends_with_2() {
 }
 
 #[test]
-fn a_broker_that_is_not_there_ends_with_2() {
+fn an_unreachable_broker_exits_with_2() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("binds").local_addr().expect("an address").port();
     let ended = run(&["pub", "-h", "127.0.0.1", "-p", &free.to_string(), "a", "m"]).expect(2);
     assert!(ended.stderr.starts_with("tautwire: cannot connect to the server: "), "{}", ended.stderr);
@@ -218,7 +218,7 @@ fn a_broker_that_is_not_there_ends_with_2() {
 }
 
 #[test]
-fn messages_go_through_a_unix_socket() {
+fn messages_pass_through_a_unix_socket() {
     let path = std::env::temp_dir().join(format!("tautwire-cli-unix-{}", std::process::id()));
     let at = format!("unix:{}", path.display());
     let gone = run(&["pub", "-h", &at, "a", "x"]).expect(2);

@@ -12,7 +12,7 @@ fn broker() -> (Broker, Folder) {
 }
 
 #[test]
-fn clients_are_looked_at_and_ended() {
+fn clients_are_listed_and_disconnected() {
     let (broker, secrets) = broker();
     let token = secrets.path("token");
     let ask = |words: &[&str]| -> Ended {
@@ -46,7 +46,7 @@ fn clients_are_looked_at_and_ended() {
 }
 
 #[test]
-fn a_search_of_counters_that_finds_nothing_says_so() {
+fn a_search_of_counters_without_a_match_is_reported() {
     let folder = Folder::new(&[("token", TOKEN)]);
     let token = folder.path("token");
     let broker = Broker::with(&[&format!("admin.token_file={token}"), "admin.listen=127.0.0.1:0"]);
@@ -64,7 +64,7 @@ fn a_search_of_counters_that_finds_nothing_says_so() {
 }
 
 #[test]
-fn the_api_is_asked_over_tls() {
+fn the_api_is_used_over_tls() {
     let folder = Folder::new(&[("token", TOKEN)]);
     let (tls, token) = (folder.path("tls"), folder.path("token"));
     run(&["cert", "--dir", &tls]).expect(0);
@@ -144,7 +144,7 @@ fn retained_messages_are_listed_shown_and_removed() {
 }
 
 #[test]
-fn the_broker_is_looked_at_as_a_whole() {
+fn the_overview_of_the_broker_is_shown() {
     let (broker, secrets) = broker();
     let token = secrets.path("token");
     let ask = |words: &[&str]| -> Ended {
@@ -175,7 +175,7 @@ fn access_rules_are_listed_with_their_place() {
 }
 
 #[test]
-fn what_is_published_is_watched() {
+fn published_messages_can_be_watched() {
     let secrets = Folder::new(&[("token", TOKEN)]);
     let token = secrets.path("token");
     let setting = format!("admin.token_file={token}");
@@ -192,7 +192,7 @@ fn what_is_published_is_watched() {
 }
 
 #[test]
-fn what_is_not_understood_is_said() {
+fn invalid_arguments_are_reported() {
     for (words, part) in [
         (&["clients"][..], "tautwire clients list"),
         (&["clients", "lst"], "tautwire clients list"),

@@ -48,7 +48,7 @@ fn expect_disconnect(peer: &mut Peer) {
 }
 
 #[test]
-fn a_refused_connection_ends_with_3_and_the_reason() {
+fn a_refused_connection_exits_with_3_and_the_reason() {
     let broker = ScriptedBroker::start();
     let publisher = start("pub", &broker, &["a", "m"]);
     let mut peer = broker.accept(ProtocolVersion::V5);
@@ -76,7 +76,7 @@ fn control_characters_of_a_broker_do_not_reach_the_terminal() {
 }
 
 #[test]
-fn a_refused_message_ends_with_3_and_the_others_are_still_sent() {
+fn a_refused_message_exits_with_3_after_the_others_are_sent() {
     let broker = ScriptedBroker::start();
     let publisher = start("pub", &broker, &["-q", "1", "a", "m", "--repeat", "2"]);
     let mut peer = broker.accept_with_connack(&[Property::ReceiveMaximum(NonZeroU16::MIN)]);
@@ -94,7 +94,7 @@ fn a_refused_message_ends_with_3_and_the_others_are_still_sent() {
 }
 
 #[test]
-fn no_more_messages_are_under_way_than_the_broker_takes() {
+fn messages_in_flight_are_limited_to_the_brokers_receive_maximum() {
     let broker = ScriptedBroker::start();
     let publisher = start("pub", &broker, &["-q", "1", "a", "m", "--repeat", "2"]);
     let mut peer =
@@ -113,7 +113,7 @@ fn no_more_messages_are_under_way_than_the_broker_takes() {
 }
 
 #[test]
-fn after_the_first_message_the_alias_stands_for_the_topic() {
+fn after_the_first_message_the_alias_replaces_the_topic() {
     let broker = ScriptedBroker::start();
     let publisher = start("pub", &broker, &["a", "m", "--repeat", "2", "--topic-alias", "4"]);
     let mut peer = broker.accept_with_connack(&[Property::TopicAliasMaximum(4)]);
@@ -129,7 +129,7 @@ fn after_the_first_message_the_alias_stands_for_the_topic() {
 }
 
 #[test]
-fn a_qos_2_message_is_released_once_received_and_a_refused_one_is_not() {
+fn only_an_accepted_qos_2_message_is_released() {
     let broker = ScriptedBroker::start();
     let publisher = start("pub", &broker, &["-q", "2", "a", "m", "--repeat", "2"]);
     let mut peer = broker.accept_with_connack(&[Property::ReceiveMaximum(NonZeroU16::MIN)]);
@@ -152,7 +152,7 @@ fn a_qos_2_message_is_released_once_received_and_a_refused_one_is_not() {
 }
 
 #[test]
-fn a_message_that_the_broker_refuses_by_disconnecting_ends_with_2_and_the_reason() {
+fn a_message_refused_by_disconnect_exits_with_2_and_the_reason() {
     let broker = ScriptedBroker::start();
     let publisher = start("pub", &broker, &["a", "m"]);
     let mut peer = broker.accept_with_connack(&[]);
@@ -179,7 +179,7 @@ fn a_message_larger_than_the_broker_accepts_is_not_sent() {
 }
 
 #[test]
-fn a_refused_subscription_ends_with_3_and_names_the_filter() {
+fn a_refused_subscription_exits_with_3_and_names_the_filter() {
     let broker = ScriptedBroker::start();
     let subscriber = start("sub", &broker, &["good", "bad"]);
     let mut peer = broker.accept_with_connack(&[]);
@@ -203,7 +203,7 @@ fn a_refused_subscription_ends_with_3_and_names_the_filter() {
 }
 
 #[test]
-fn a_message_is_acknowledged_only_after_it_is_printed_and_the_last_one_before_the_end() {
+fn a_message_is_acknowledged_only_after_it_is_printed() {
     let broker = ScriptedBroker::start();
     let subscriber = start("sub", &broker, &["-q", "1", "-C", "2", "#"]);
     let mut peer = broker.accept_with_connack(&[]);
@@ -220,7 +220,7 @@ fn a_message_is_acknowledged_only_after_it_is_printed_and_the_last_one_before_th
 }
 
 #[test]
-fn a_qos_2_message_sent_again_is_printed_once_and_finished_before_the_end() {
+fn a_resent_qos_2_message_is_printed_once_and_completed() {
     let broker = ScriptedBroker::start();
     let subscriber = start("sub", &broker, &["-q", "2", "-C", "2", "#"]);
     let mut peer = broker.accept_with_connack(&[]);
@@ -262,7 +262,7 @@ fn a_qos_2_message_sent_again_is_printed_once_and_finished_before_the_end() {
 }
 
 #[test]
-fn a_message_that_comes_after_the_last_wanted_one_is_left_to_the_session() {
+fn messages_after_the_requested_count_stay_in_the_session() {
     let broker = ScriptedBroker::start();
     let subscriber = start("sub", &broker, &["-q", "2", "-C", "1", "#"]);
     let mut peer = broker.accept_with_connack(&[]);
@@ -289,7 +289,7 @@ fn a_message_that_comes_after_the_last_wanted_one_is_left_to_the_session() {
 }
 
 #[test]
-fn a_topic_alias_of_the_broker_stands_for_its_topic_and_an_unknown_one_ends_with_2() {
+fn a_topic_alias_is_resolved_and_an_unknown_one_exits_with_2() {
     let broker = ScriptedBroker::start();
     let options = ["-D", "connect", "topic-alias-maximum", "5", "-v", "#"];
     let subscriber = start("sub", &broker, &options);
@@ -315,7 +315,7 @@ fn a_topic_alias_of_the_broker_stands_for_its_topic_and_an_unknown_one_ends_with
 }
 
 #[test]
-fn a_silent_connection_is_kept_alive_as_the_broker_wants_it() {
+fn a_silent_connection_uses_the_keep_alive_of_the_broker() {
     let broker = ScriptedBroker::start();
     let subscriber = start("sub", &broker, &["-k", "600", "a"]);
     let mut peer = broker.accept_with_connack(&[Property::ServerKeepAlive(3)]);
@@ -331,7 +331,7 @@ fn a_silent_connection_is_kept_alive_as_the_broker_wants_it() {
 }
 
 #[test]
-fn a_broker_that_does_not_answer_the_keep_alive_is_given_up() {
+fn a_broker_that_does_not_answer_the_keep_alive_times_out() {
     let broker = ScriptedBroker::start();
     let subscriber = start("sub", &broker, &["-k", "1", "a"]);
     let mut peer = broker.accept_with_connack(&[]);
@@ -342,7 +342,7 @@ fn a_broker_that_does_not_answer_the_keep_alive_is_given_up() {
 }
 
 #[test]
-fn a_broker_that_does_not_answer_is_given_up() {
+fn a_broker_that_does_not_respond_times_out() {
     let broker = ScriptedBroker::start();
     let publisher = start("pub", &broker, &["--connect-timeout", "0.1", "a", "m"]);
     let _peer = broker.accept(ProtocolVersion::V5);
@@ -350,7 +350,7 @@ fn a_broker_that_does_not_answer_is_given_up() {
 }
 
 #[test]
-fn the_time_of_a_subscriber_counts_while_it_connects() {
+fn the_timeout_of_a_subscriber_includes_connecting() {
     let broker = ScriptedBroker::start();
     let subscriber = start("sub", &broker, &["-W", "0.1", "a"]);
     let _peer = broker.accept(ProtocolVersion::V5);
@@ -358,7 +358,7 @@ fn the_time_of_a_subscriber_counts_while_it_connects() {
 }
 
 #[test]
-fn bytes_that_are_not_mqtt_end_with_2_and_the_place() {
+fn bytes_that_are_not_mqtt_exit_with_2_and_their_position() {
     let broker = ScriptedBroker::start();
     let subscriber = start("sub", &broker, &["a"]);
     let mut peer = broker.accept_with_connack(&[]);
@@ -370,7 +370,7 @@ fn bytes_that_are_not_mqtt_end_with_2_and_the_place() {
 }
 
 #[test]
-fn an_answer_to_nothing_ends_with_2() {
+fn an_unexpected_acknowledgement_exits_with_2() {
     let broker = ScriptedBroker::start();
     let subscriber = start("sub", &broker, &["a"]);
     let mut peer = broker.accept_with_connack(&[]);
@@ -384,7 +384,7 @@ fn an_answer_to_nothing_ends_with_2() {
 }
 
 #[test]
-fn an_interrupted_publisher_with_unacknowledged_messages_says_goodbye_and_fails() {
+fn an_interrupted_publisher_sends_disconnect_and_fails() {
     let broker = ScriptedBroker::start();
     let publisher = start("pub", &broker, &["-q", "1", "a", "m"]);
     let mut peer = broker.accept_with_connack(&[]);

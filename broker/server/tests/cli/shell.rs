@@ -100,7 +100,7 @@ fn zsh_completes_commands_options_and_keys() {
 }
 
 #[test]
-fn each_command_has_a_page_that_man_reads_without_a_warning() {
+fn each_command_has_a_valid_man_page() {
     let folder = Folder::new(&[]);
     let _ = run(&["man", &folder.path("")]).expect(0);
     let overview = run(&["--help"]).expect(0).text();

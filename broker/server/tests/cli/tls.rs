@@ -31,7 +31,7 @@ fn self_signed(folder: &Folder, is_ca: IsCa) -> [String; 2] {
 }
 
 #[test]
-fn messages_travel_by_tls_and_by_websocket_over_tls() {
+fn messages_pass_over_tls_and_websocket_over_tls() {
     let folder = Folder::new();
     folder.cert(&[]).expect(0);
     let broker = Broker::start(&folder, &[]);
@@ -46,7 +46,7 @@ fn messages_travel_by_tls_and_by_websocket_over_tls() {
 }
 
 #[test]
-fn what_is_wrong_with_the_broker_is_said() {
+fn tls_errors_of_the_broker_are_reported() {
     let (folder, other) = (Folder::new(), Folder::new());
     folder.cert(&[]).expect(0);
     other.cert(&[]).expect(0);
@@ -73,7 +73,7 @@ fn what_is_wrong_with_the_broker_is_said() {
 }
 
 #[test]
-fn a_self_signed_broker_is_trusted_where_its_certificate_is() {
+fn a_self_signed_broker_is_trusted_with_its_certificate() {
     let folder = Folder::new();
     folder.cert(&[]).expect(0);
     let ca = folder.path("ca.pem");
@@ -92,7 +92,7 @@ fn a_self_signed_broker_is_trusted_where_its_certificate_is() {
 }
 
 #[test]
-fn what_is_wrong_with_the_client_is_said() {
+fn tls_errors_of_the_client_are_reported() {
     let (folder, other) = (Folder::new(), Folder::new());
     folder.cert(&["--client", "good", "--client", "revoked-one"]).expect(0);
     folder.cert(&["--client", "late", "--days", "-1"]).expect(0);
@@ -126,7 +126,7 @@ fn what_is_wrong_with_the_client_is_said() {
 }
 
 #[test]
-fn files_that_cannot_be_used_are_wrong_arguments() {
+fn unusable_files_are_wrong_arguments() {
     let folder = Folder::new();
     folder.cert(&["--client", "a"]).expect(0);
     let broker = Broker::start(&folder, &[]);

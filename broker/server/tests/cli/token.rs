@@ -7,7 +7,7 @@ use crate::contracts::Folder;
 use crate::process::run;
 
 #[test]
-fn tokens_are_added_listed_and_removed_and_the_file_does_not_have_them() {
+fn tokens_are_added_listed_and_removed_and_stored_as_hashes() {
     let folder = Folder::new(&[]);
     let file = &folder.path("tokens.toml");
     let add = |more: &[&str]| run(&[&["token", "add", "-f", file], more].concat());
@@ -32,7 +32,7 @@ fn tokens_are_added_listed_and_removed_and_the_file_does_not_have_them() {
 }
 
 #[test]
-fn what_cannot_be_done_is_said() {
+fn errors_are_reported() {
     let folder = Folder::new(&[("wrong", "[[token]]\nname = \"a\"\nrole = \"root\"\n")]);
     let (file, wrong) = (&folder.path("tokens.toml"), &folder.path("wrong"));
     run(&["token", "add", "-f", file, "--role", "read", "a"]).expect(0);

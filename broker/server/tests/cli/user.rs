@@ -32,7 +32,7 @@ fn users_are_added_changed_listed_and_removed() {
 }
 
 #[test]
-fn what_cannot_be_done_is_said() {
+fn errors_are_reported() {
     let folder = Folder::new(&[
         ("wrong", "alice:hunter2\n"),
         (
@@ -65,7 +65,7 @@ fn what_cannot_be_done_is_said() {
 }
 
 #[test]
-fn those_who_add_users_at_the_same_time_lose_none() {
+fn concurrent_additions_of_users_lose_none() {
     let folder = Folder::new(&[]);
     let file = &folder.path("users");
     let names: Vec<String> = (0..8).map(|number| format!("user-{number}")).collect();
@@ -82,7 +82,7 @@ fn those_who_add_users_at_the_same_time_lose_none() {
 }
 
 #[test]
-fn a_file_behind_a_link_keeps_its_group_and_the_link() {
+fn a_file_behind_a_symlink_keeps_its_group_and_the_link() {
     let folder = Folder::new(&[("real", "# users\n")]);
     let (link, real) = (folder.path("link"), folder.path("real"));
     std::os::unix::fs::symlink("real", &link).expect("a link");
@@ -96,7 +96,7 @@ fn a_file_behind_a_link_keeps_its_group_and_the_link() {
 }
 
 #[test]
-fn a_message_is_published_by_scram_and_the_password_stays_here() {
+fn a_scram_publisher_does_not_send_the_password() {
     let folder = Folder::new(&[("secret", "pencil\n"), ("wrong", "rubber\n")]);
     let file = &folder.path("users");
     run(&["user", "add", "-f", file, "--password-file", &folder.path("secret"), "a,b"]).expect(0);
@@ -122,7 +122,7 @@ fn a_message_is_published_by_scram_and_the_password_stays_here() {
 }
 
 #[test]
-fn the_commands_to_try_first_name_a_user_where_clients_need_a_password() {
+fn suggested_commands_include_a_user_if_clients_need_a_password() {
     let folder = Folder::new(&[("secret", "pencil\n"), ("key", "a key of 32 bytes, or a few more\n")]);
     let file = folder.path("users");
     run(&["user", "add", "-f", &file, "--password-file", &folder.path("secret"), "device"]).expect(0);
@@ -150,7 +150,7 @@ fn the_commands_to_try_first_name_a_user_where_clients_need_a_password() {
 }
 
 #[test]
-fn what_a_hash_costs_can_be_chosen() {
+fn the_cost_of_a_hash_is_configurable() {
     let folder =
         Folder::new(&[("broker.toml", "auth.password_file = \"users\"\nauth.password_cost = \"m=8,t=1,p=1\"\n")]);
     let (config, file) = (&folder.path("broker.toml"), &folder.path("users"));
@@ -172,7 +172,7 @@ fn what_a_hash_costs_can_be_chosen() {
 }
 
 #[test]
-fn a_password_file_that_is_missing_or_that_all_may_read_is_named_with_its_key() {
+fn a_missing_or_readable_password_file_is_reported_with_its_key() {
     let folder = Folder::new(&[("broker.toml", "listen = \"mqtt://127.0.0.1:0\"\nauth.password_file = \"users\"\n")]);
     let (config, file) = (&folder.path("broker.toml"), &folder.path("users"));
     let missing = run(&["config", "check", "--config", config]).expect(1).stderr;

@@ -53,7 +53,7 @@ impl World {
 }
 
 #[test]
-fn clients_do_what_rules_allow_in_both_versions() {
+fn clients_are_limited_by_rules_in_both_versions() {
     for threads in [1, 2] {
         let world = World::new(threads);
         let mut operator = world.broker.connect(V5, "operator");
@@ -81,7 +81,7 @@ fn clients_do_what_rules_allow_in_both_versions() {
 }
 
 #[test]
-fn wills_are_publishes() {
+fn wills_are_checked_as_publishes() {
     let world = World::new(1);
     let forged = WillMessage::new("devices/device-2/up", b"gone");
     assert_eq!(world.broker.connecting(V5, "device-1").will(forged).refused(), 0x87);
@@ -95,7 +95,7 @@ fn wills_are_publishes() {
 }
 
 #[test]
-fn a_reload_takes_away_what_is_not_allowed_any_more_and_leaves_the_rest() {
+fn a_reload_revokes_only_what_is_no_longer_allowed() {
     for threads in [1, 2] {
         let world = World::new(threads);
         let mut device = world.broker.connect(V5, "device-1");
@@ -118,7 +118,7 @@ fn a_reload_takes_away_what_is_not_allowed_any_more_and_leaves_the_rest() {
 }
 
 #[test]
-fn a_reload_that_finds_anything_wrong_changes_nothing_and_says_where() {
+fn a_reload_with_an_error_changes_nothing_and_reports_its_location() {
     let world = World::new(1);
     let address = world.broker.admin_address();
     world
@@ -141,7 +141,7 @@ fn a_reload_that_finds_anything_wrong_changes_nothing_and_says_where() {
 }
 
 #[test]
-fn the_audit_log_has_who_came_and_what_was_denied() {
+fn the_audit_log_has_connections_and_denials() {
     let folder = Folder::new(&[("access.toml", RULES), ("token", TOKEN)]);
     let at = |name: &str| folder.path().join(name).display().to_string();
     let settings = [
@@ -209,7 +209,7 @@ fn unauthenticated_audit_events_are_rate_limited_and_counted() {
 }
 
 #[test]
-fn a_file_of_rules_that_is_wrong_or_missing_keeps_the_broker_from_starting() {
+fn an_invalid_or_missing_rule_file_prevents_the_start() {
     let folder = Folder::new(&[("access.toml", "")]);
     let path = folder.path().join("access.toml").display().to_string();
     let stderr = Broker::refused(&[&format!("acl.file={path}")]);

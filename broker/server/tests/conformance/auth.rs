@@ -74,7 +74,7 @@ fn auth_before_connect_closes_the_connection() {
 
 /// [MQTT-4.12.0-6]: the broker sends no AUTH and no Authentication Method if the client named none.
 #[test]
-fn connack_names_no_authentication_method_unasked() {
+fn connack_has_no_authentication_method_unless_requested() {
     let broker = Broker::start();
     let client = broker.connecting(V5, "client").user_name("someone").password(b"secret").open();
     let properties = client.connack().properties;

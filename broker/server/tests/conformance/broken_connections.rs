@@ -189,7 +189,7 @@ fn qos_1_messages_arrive_at_least_once_and_in_order() {
 
 /// 4.8.2 of 5.0: members of a shared subscription join, receive some messages, acknowledge some, and leave; one stays to the end.
 #[test]
-fn a_shared_subscription_loses_nothing_while_members_come_and_go() {
+fn a_shared_subscription_loses_nothing_while_members_reconnect() {
     every_case(|case| {
         let broker = case.broker();
         let mut staying = broker.connect(case.version, "staying");

@@ -33,7 +33,7 @@ fn client_ids_of_all_allowed_characters_up_to_23_bytes_are_accepted() {
 
 /// The standard allows more than 23 bytes and other characters.
 #[test]
-fn long_and_unusual_client_ids_are_accepted_and_kept_apart() {
+fn long_and_unusual_client_ids_are_accepted_and_distinct() {
     every_version(|case| {
         let broker = case.broker();
         let long = "x".repeat(500);
@@ -89,7 +89,7 @@ fn an_empty_client_id_of_3_1_1_needs_a_clean_session() {
 
 /// [MQTT-3.1.3-2]
 #[test]
-fn an_empty_client_id_is_no_ones_takeover() {
+fn an_empty_client_id_takes_over_no_session() {
     every_version(|case| {
         let broker = case.broker();
         let mut first = broker.connect(case.version, "");
@@ -119,7 +119,7 @@ fn a_password_without_a_user_name_is_allowed_in_5_0() {
 
 /// [MQTT-3.2.2-9] and following: an absent property means "no limit" or "available".
 #[test]
-fn connack_names_the_limits_of_the_broker() {
+fn connack_contains_the_limits_of_the_broker() {
     let broker = Broker::set(&[
         "mqtt.receive_maximum=7",
         "mqtt.maximum_packet_size=1000",
@@ -145,7 +145,7 @@ fn connack_names_the_limits_of_the_broker() {
 
 /// 5.0, 3.2.2.3: absent means available, and no maximum below that of the protocol.
 #[test]
-fn connack_denies_nothing_by_default() {
+fn connack_restricts_nothing_by_default() {
     let broker = Broker::start();
     let client = broker.connect(V5, "defaults");
     for property in client.connack().properties.iter() {
@@ -168,7 +168,7 @@ fn connack_denies_nothing_by_default() {
 
 /// [MQTT-3.1.2-28]: no Response Information unless requested; if requested, the broker may omit it.
 #[test]
-fn response_information_is_not_sent_unasked() {
+fn response_information_is_sent_only_on_request() {
     let broker = Broker::start();
     for connecting in [
         broker.connecting(V5, "unasked"),
@@ -183,7 +183,7 @@ fn response_information_is_not_sent_unasked() {
 
 /// 5.0, 3.1.2.11: every property of CONNECT at once; the broker ignores the User Properties of CONNECT.
 #[test]
-fn connect_may_carry_every_property() {
+fn connect_can_have_every_property() {
     let broker = Broker::start();
     let mut client = broker
         .connecting(V5, "all")
@@ -254,7 +254,7 @@ fn packets_after_a_refused_connect_are_not_processed() {
 /// [MQTT-3.1.4-6], [MQTT-3.2.2-6]; 3.1.1: [MQTT-3.1.4-5], [MQTT-3.2.2-4], [MQTT-3.2.2-5]: a refusal reports no present session even if
 /// there is one, closes the connection, and leaves the session and its connection unchanged.
 #[test]
-fn a_refused_connect_changes_nothing_and_what_is_behind_it_is_not_processed() {
+fn a_refused_connect_and_packets_after_it_change_nothing() {
     every_case(|case| {
         let broker = case.broker_set(&["limits.client_id_bytes=30"]);
         let mut witness = broker.connect(case.version, "witness");

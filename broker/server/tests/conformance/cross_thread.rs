@@ -59,7 +59,7 @@ fn no_matching_subscribers_means_on_no_thread() {
 
 /// The end of a session removes its subscriptions on all threads.
 #[test]
-fn the_subscriptions_of_an_ended_session_are_gone_on_every_thread() {
+fn the_subscriptions_of_an_ended_session_are_removed_on_every_thread() {
     every_thread_count(|case| {
         let broker = case.broker();
         let mut publishers = clients(&broker, "publisher");
@@ -80,7 +80,7 @@ fn the_subscriptions_of_an_ended_session_are_gone_on_every_thread() {
 
 /// [MQTT-3.3.1-5]: one retained message per topic in the whole broker, the last one acknowledged.
 #[test]
-fn retained_messages_are_the_same_seen_from_every_thread() {
+fn retained_messages_are_the_same_on_every_thread() {
     every_thread_count(|case| {
         let broker = case.broker();
         let mut publishers = clients(&broker, "publisher");
@@ -187,7 +187,7 @@ fn wills_reach_every_thread() {
 
 /// Subscribing and unsubscribing during a stream of messages does not affect other clients.
 #[test]
-fn subscriptions_may_churn_under_load() {
+fn subscriptions_can_change_under_load() {
     every_thread_count(|case| {
         let broker = case.broker();
         let mut steady = broker.connect(V5, "steady");
@@ -218,7 +218,7 @@ fn subscriptions_may_churn_under_load() {
 
 /// [MQTT-3.8.3-3]: No Local depends on the client id, not on the connection or thread.
 #[test]
-fn no_local_holds_on_every_thread() {
+fn no_local_applies_on_every_thread() {
     every_thread_count(|case| {
         let broker = case.broker();
         let mut everybody = clients(&broker, "client");

@@ -84,7 +84,7 @@ fn qos_of(number: usize) -> QoS {
 /// 4.1.0 of 5.0: the server stores session state. Acknowledged messages reach their subscriber, those of QoS 2 once; the session exists,
 /// and exchanges in progress continue.
 #[test]
-fn what_was_acknowledged_survives_a_kill() {
+fn acknowledged_messages_survive_a_kill() {
     every_version(|case| {
         let folder = Folder::new(&[]);
         let mut broker = start_with(2, &folder);
@@ -139,7 +139,7 @@ fn retained_messages_survive_a_kill() {
 
 /// All properties of messages, wills and subscriptions survive a kill, also after a snapshot has replaced the log.
 #[test]
-fn all_of_messages_wills_and_subscriptions_survives_a_kill_and_a_snapshot() {
+fn messages_wills_and_subscriptions_survive_a_kill_and_a_snapshot() {
     const EXPIRY_S: u32 = 3_600;
     let say_all = |outgoing: OutgoingPublish<'static>| {
         outgoing
@@ -198,7 +198,7 @@ fn all_of_messages_wills_and_subscriptions_survives_a_kill_and_a_snapshot() {
 
 /// A message that the API has confirmed survives, like one acknowledged to a client.
 #[test]
-fn what_an_operator_published_survives_a_kill() {
+fn operator_messages_survive_a_kill() {
     let folder = Folder::new(&[("token", TOKEN)]);
     let settings = [
         format!("data.path={}", folder.path().join("data").display()),
@@ -226,7 +226,7 @@ fn what_an_operator_published_survives_a_kill() {
 
 /// 3.1.2.5 of 5.0: the will of a connected client is published, whether its session ends with the connection or not.
 #[test]
-fn wills_of_clients_that_were_connected_are_published_after_a_kill() {
+fn wills_of_connected_clients_are_published_after_a_kill() {
     every_version(|case| {
         let folder = Folder::new(&[]);
         let broker = start(&folder);
@@ -254,7 +254,7 @@ fn wills_of_clients_that_were_connected_are_published_after_a_kill() {
 
 /// Published data is readable by the owner only, even if others may read the directory.
 #[test]
-fn persisted_files_are_readable_by_owner_only() {
+fn persisted_files_are_readable_only_by_their_owner() {
     let folder = Folder::new(&[]);
     let data = folder.path().join("data");
     fs::create_dir(&data).expect("a new directory");
@@ -335,7 +335,7 @@ fn a_full_disk_refuses_persistent_publishes_until_there_is_space() {
 
 /// A few bytes of acknowledgements are enough to free the space of a snapshot that holds all the messages.
 #[test]
-fn a_disk_that_a_snapshot_fills_has_room_again_when_its_messages_were_taken() {
+fn a_disk_filled_by_a_snapshot_has_space_after_messages_are_consumed() {
     let folder = Folder::new(&[]);
     let data = folder.path().join("data").display().to_string();
     let path = format!("data.path={data}");
@@ -373,7 +373,7 @@ fn a_disk_that_a_snapshot_fills_has_room_again_when_its_messages_were_taken() {
 
 /// Data handed to the operating system survives the end of the process.
 #[test]
-fn what_was_acknowledged_when_the_system_had_it_survives_a_kill() {
+fn messages_acknowledged_at_level_os_survive_a_kill() {
     let folder = Folder::new(&[]);
     let data = format!("data.path={}", folder.path().join("data").display());
     let start = || Broker::set(&[&data, "data.ack=os"]);
@@ -436,7 +436,7 @@ fn transient_messages_are_never_persisted() {
 
 /// A listener for clients that do not want to wait; each listener has its own acknowledgement level.
 #[test]
-fn a_listener_has_its_own_level() {
+fn a_listener_has_its_own_ack_level() {
     let folder = Folder::new(&[]);
     let data = format!("data.path={}", folder.path().join("data").display());
     let broker = Broker::with(3, &[&data, "data.ack_listeners=127.0.0.1:0 = memory"]);

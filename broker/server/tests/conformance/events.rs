@@ -56,7 +56,7 @@ fn each_refusal_denial_and_failed_login_is_one_line_with_fields() {
 }
 
 #[test]
-fn lines_of_json_have_fields() {
+fn json_lines_have_fields() {
     let world = World::new(1, &["log.format=json"]);
     provoke(&world);
     let log = world.broker.end();
@@ -76,7 +76,7 @@ fn lines_of_json_have_fields() {
 }
 
 #[test]
-fn lines_of_one_kind_are_bounded_and_counted_and_those_of_others_are_written() {
+fn lines_of_one_kind_are_rate_limited_and_counted() {
     let world = World::new(1, &["log.rate_limit_burst=3", "log.rate_limit_interval_s=3600"]);
     for _ in 0..10 {
         world.broker.connecting(V5, "thief").user_name("ann").password(b"wrong-one").refused();
@@ -92,7 +92,7 @@ fn lines_of_one_kind_are_bounded_and_counted_and_those_of_others_are_written() {
 }
 
 #[test]
-fn every_event_of_a_client_has_its_address_in_the_audit_log() {
+fn every_client_event_in_the_audit_log_has_its_address() {
     let folder = Folder::new(&[("access.toml", RULES), ("token", TOKEN)]);
     user(&folder, &["add", "ann"], "pencil");
     let audit = format!("audit.file={}", folder.path().join("audit.log").display());

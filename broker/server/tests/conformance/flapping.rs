@@ -14,7 +14,7 @@ const SETTINGS: [&str; 4] = [
 
 /// Two devices with the same identifier take over from each other [MQTT-3.1.4-3] until one of them is refused.
 #[test]
-fn two_with_one_identifier_end_with_one_of_them_served() {
+fn of_two_clients_with_one_identifier_one_is_served_eventually() {
     every_case(|case| {
         let broker = case.broker_set(&SETTINGS);
         let mut served = broker.connect(case.version, "twin");
@@ -38,7 +38,7 @@ fn two_with_one_identifier_end_with_one_of_them_served() {
 
 /// Only connections that end without DISCONNECT count.
 #[test]
-fn a_client_that_sends_disconnect_may_reconnect_without_limit() {
+fn a_client_that_sends_disconnect_can_reconnect_without_limit() {
     every_case(|case| {
         let broker = case.broker_set(&SETTINGS);
         for _ in 0..20 {
@@ -93,7 +93,7 @@ fn a_flapping_client_is_accepted_again_after_its_ban() {
 }
 
 #[test]
-fn no_client_is_refused_where_flapping_detection_is_off() {
+fn no_client_is_refused_without_flapping_detection() {
     every_version(|case| {
         let broker = case.broker_set(&["limits.flapping_disconnects=0"]);
         let mut last = broker.connect(case.version, "twin");

@@ -13,7 +13,7 @@ use crate::sys::await_number;
 
 /// [MQTT-3.3.4-9], [MQTT-4.9.0-1], [MQTT-4.9.0-2]: the client's Receive Maximum limits the messages in flight to it.
 #[test]
-fn no_more_than_the_clients_receive_maximum_is_in_flight() {
+fn messages_in_flight_are_limited_by_the_clients_receive_maximum() {
     every_thread_count(|case| {
         let broker = case.broker();
         for (client_id, qos) in [("one", AtLeastOnce), ("two", ExactlyOnce), ("three", AtLeastOnce)] {
@@ -123,7 +123,7 @@ fn the_brokers_receive_maximum_counts_only_open_exchanges() {
 
 /// 3.1.1 has no Receive Maximum: many exchanges may be open, whatever the limit for 5.0 clients.
 #[test]
-fn a_3_1_1_publisher_may_have_many_exchanges_open() {
+fn a_3_1_1_publisher_can_have_many_exchanges_open() {
     let broker = Broker::set(&["mqtt.receive_maximum=10"]);
     let mut client = broker.connect(V3_1_1, "open");
     let mut subscriber = broker.connect(V3_1_1, "subscriber");
@@ -146,7 +146,7 @@ fn a_3_1_1_publisher_may_have_many_exchanges_open() {
 
 /// [MQTT-3.3.4-9], [MQTT-4.4.0-1]: each connection has its own Receive Maximum, which also limits retransmissions.
 #[test]
-fn a_smaller_receive_maximum_holds_for_messages_sent_again() {
+fn a_smaller_receive_maximum_applies_to_resent_messages() {
     every_thread_count(|case| {
         let broker = case.broker();
         let connecting = broker.connecting(V5, "subscriber").persistent();
@@ -177,7 +177,7 @@ fn a_smaller_receive_maximum_holds_for_messages_sent_again() {
 
 /// 4.9 of 5.0: each connection starts with the full quota of `mqtt.receive_maximum`, whatever is unreleased from an earlier one.
 #[test]
-fn the_brokers_receive_maximum_counts_for_each_connection() {
+fn the_brokers_receive_maximum_applies_per_connection() {
     every_thread_count(|case| {
         let broker = case.broker_set(&["mqtt.receive_maximum=5"]);
         let connecting = broker.connecting(V5, "publisher").persistent();

@@ -31,7 +31,7 @@ impl BackgroundClient {
 
 /// [MQTT-3.1.0-1]
 #[test]
-fn garbage_before_connect_is_closed_without_an_answer() {
+fn garbage_before_connect_closes_the_connection_without_a_packet() {
     every_thread_count(|case| {
         let broker = case.broker();
         let mut bystander = BackgroundClient::join(&broker);
@@ -53,7 +53,7 @@ fn garbage_before_connect_is_closed_without_an_answer() {
 
 /// `mqtt.connect_timeout_s`: no byte, half a CONNECT, or a byte now and then.
 #[test]
-fn a_connect_that_does_not_come_whole_in_time_is_closed_without_an_answer() {
+fn an_incomplete_connect_times_out_without_a_packet() {
     every_thread_count(|case| {
         let broker = case.broker_set(&["mqtt.connect_timeout_s=1", "sys.interval_s=1"]);
         let mut bystander = BackgroundClient::join(&broker);
@@ -78,7 +78,7 @@ fn a_connect_that_does_not_come_whole_in_time_is_closed_without_an_answer() {
 
 /// `limits.incomplete_packet_timeout_s`: after CONNECT, with keep alive off.
 #[test]
-fn a_packet_that_does_not_come_whole_in_time_ends_the_connection() {
+fn an_incomplete_packet_times_out() {
     every_version(|case| {
         let broker = case.broker_set(&["limits.incomplete_packet_timeout_s=1", "sys.interval_s=1"]);
         let mut bystander = BackgroundClient::join(&broker);
@@ -102,7 +102,7 @@ fn a_packet_that_does_not_come_whole_in_time_ends_the_connection() {
 
 /// No length field makes the broker allocate more than the data that has arrived.
 #[test]
-fn claims_of_large_packets_reserve_nothing() {
+fn announced_packet_sizes_reserve_no_memory() {
     every_version(|case| {
         let broker = case.broker();
         let before = broker.resident_bytes();
@@ -130,7 +130,7 @@ fn claims_of_large_packets_reserve_nothing() {
 
 /// Random bytes after a valid CONNECT: the connection may end or not, the broker and its other clients continue.
 #[test]
-fn random_bytes_after_connect_harm_nobody_else() {
+fn random_bytes_after_connect_affect_no_other_client() {
     every_version(|case| {
         let broker = case.broker_set(&["limits.incomplete_packet_timeout_s=1"]);
         let mut bystander = BackgroundClient::join(&broker);
@@ -149,7 +149,7 @@ fn random_bytes_after_connect_harm_nobody_else() {
 
 /// Valid packets with one byte changed reach deeper code than random bytes.
 #[test]
-fn packets_with_one_wrong_byte_harm_nobody_else() {
+fn packets_with_one_wrong_byte_affect_no_other_client() {
     every_version(|case| {
         let broker = case.broker();
         let mut bystander = BackgroundClient::join(&broker);
@@ -229,7 +229,7 @@ fn reading_pauses_for_a_client_that_never_reads_answers() {
 
 /// Pending work - unread output, half a packet, no CONNECT, unread requests - takes no CPU time.
 #[test]
-fn nothing_that_is_left_undone_keeps_the_broker_busy() {
+fn incomplete_operations_do_not_keep_the_broker_busy() {
     every_thread_count(|case| {
         let broker = case.broker_set(&["limits.connection_output_bytes=100000", "sys.interval_s=0"]);
         let mut bystander = BackgroundClient::join(&broker);
@@ -266,7 +266,7 @@ fn nothing_that_is_left_undone_keeps_the_broker_busy() {
 
 /// Secrets and payloads never appear in the log, at any level.
 #[test]
-fn the_log_holds_no_passwords_and_no_payloads() {
+fn the_log_contains_no_passwords_or_payloads() {
     let broker = Broker::set(&["log.level=debug"]);
     let will = WillMessage::new("will/topic", b"secret-will").qos(AtLeastOnce).retained();
     let connecting = broker.connecting(V5, "logged").user_name("someone").password(b"secret-password").will(will);
@@ -293,7 +293,7 @@ fn the_log_holds_no_passwords_and_no_payloads() {
 
 /// Connecting and disconnecting leaks no descriptors and no memory.
 #[test]
-fn churn_leaves_nothing_behind() {
+fn churn_leaves_nothing() {
     every_thread_count(|case| {
         let broker = case.broker();
         let mut bystander = BackgroundClient::join(&broker);
@@ -322,7 +322,7 @@ fn churn_leaves_nothing_behind() {
 
 /// Out of file descriptors: connected clients are served, and once some are free new ones are accepted.
 #[test]
-fn running_out_of_descriptors_harms_nobody_connected() {
+fn running_out_of_descriptors_affects_no_connected_client() {
     for threads in [1, 2] {
         let mut broker = Broker::with_descriptors(64, threads, &[]);
         let mut bystander = BackgroundClient::join(&broker);

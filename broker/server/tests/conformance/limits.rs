@@ -34,7 +34,7 @@ pub(crate) fn publish_numbers(publisher: &mut Client, topic: &str, qos: QoS, cou
 
 /// `limits.subscriptions_per_packet`: ten thousand filters in one packet are accepted.
 #[test]
-fn ten_thousand_subscriptions_in_one_packet_are_granted_and_given_back() {
+fn ten_thousand_subscriptions_in_one_packet_are_granted_and_removed() {
     every_case(|case| {
         let broker = case.broker();
         let mut publisher = broker.connect(case.version, "publisher");
@@ -87,7 +87,7 @@ fn topics_that_are_too_deep_are_refused() {
 
 /// The deepest possible topic, with 65,535 levels, is refused like any other that is too deep.
 #[test]
-fn the_deepest_possible_topics_harm_nobody() {
+fn the_deepest_possible_topics_affect_no_other_client() {
     every_version(|case| {
         let broker = case.broker();
         let mut client = broker.connect(case.version, "deep");
@@ -123,7 +123,7 @@ fn topics_that_are_too_long_are_refused() {
 
 /// [MQTT-2.2.1-3]: a client may have every Packet Identifier in use, and reuse each.
 #[test]
-fn a_publisher_may_have_65_535_exchanges_open() {
+fn a_publisher_can_have_65_535_exchanges_open() {
     every_version(|case| {
         let broker = case.broker_set(&["mqtt.receive_maximum=65535"]);
         let mut publisher = broker.connect(case.version, "publisher");
@@ -142,7 +142,7 @@ fn a_publisher_may_have_65_535_exchanges_open() {
 
 /// [MQTT-2.2.1-4], `limits.in_flight_per_client`: the broker uses every Packet Identifier once, and then waits.
 #[test]
-fn a_subscriber_may_leave_65_535_messages_unacknowledged() {
+fn a_subscriber_can_leave_65_535_messages_unacknowledged() {
     every_version(|case| {
         let broker = case.broker_set(&["limits.in_flight_per_client=65535", "limits.session_queue_messages=100000"]);
         let mut publisher = broker.connect(case.version, "publisher");
@@ -166,7 +166,7 @@ fn a_subscriber_may_leave_65_535_messages_unacknowledged() {
 
 /// 4.9 of 5.0: only messages in flight count: one unacknowledged message does not hold up others.
 #[test]
-fn one_unacknowledged_message_does_not_hold_up_the_others() {
+fn one_unacknowledged_message_does_not_delay_the_others() {
     every_version(|case| {
         let broker = case.broker_set(&["limits.session_queue_messages=100000"]);
         let mut publisher = broker.connect(case.version, "publisher");
@@ -211,7 +211,7 @@ fn the_bytes_of_retained_messages_are_bounded() {
 
 /// `limits.in_flight_per_client`: applies if the client's own Receive Maximum is higher, or absent as in 3.1.1.
 #[test]
-fn the_brokers_own_window_holds_too() {
+fn the_brokers_in_flight_limit_applies() {
     every_case(|case| {
         let broker = case.broker_set(&["limits.in_flight_per_client=3", "sys.interval_s=1"]);
         let mut publisher = broker.connect(case.version, "publisher");
@@ -236,7 +236,7 @@ fn the_brokers_own_window_holds_too() {
 
 /// 2.2.1 of 5.0: a client that uses a Packet Identifier twice at once gets an answer and affects only itself.
 #[test]
-fn a_packet_id_in_use_for_qos_2_does_not_break_when_used_for_qos_1() {
+fn a_packet_id_in_use_for_qos_2_can_be_used_for_qos_1() {
     every_case(|case| {
         let broker = case.broker();
         let mut subscriber = broker.connect(case.version, "subscriber");
@@ -282,7 +282,7 @@ fn flood_a_stuck_subscriber(case: Case, broker: &Broker, qos: QoS) -> Client {
 
 /// `limits.connection_output_bytes`: QoS 0 is dropped and counted, and the connection stays open.
 #[test]
-fn a_subscriber_that_never_reads_loses_qos_0_messages_and_nothing_else_happens() {
+fn a_subscriber_that_never_reads_loses_only_qos_0_messages() {
     every_case(|case| {
         let broker = case.broker_set(&["limits.connection_output_bytes=1000000", "sys.interval_s=1"]);
         let before = broker.resident_bytes();
@@ -303,7 +303,7 @@ fn a_subscriber_that_never_reads_loses_qos_0_messages_and_nothing_else_happens()
 
 /// `limits.session_queue_bytes`: QoS 1 is queued up to the limit; then new messages are dropped and counted.
 #[test]
-fn a_subscriber_that_never_reads_fills_its_queue_and_no_more() {
+fn a_subscriber_that_never_reads_fills_only_its_queue() {
     every_case(|case| {
         let broker = case.broker_set(&[
             "limits.connection_output_bytes=1000000",
@@ -343,7 +343,7 @@ fn a_slow_consumer_is_disconnected_where_configured() {
 
 /// `limits.write_stall_timeout_s`
 #[test]
-fn a_connection_that_takes_nothing_for_too_long_is_closed() {
+fn a_stalled_connection_is_closed() {
     every_version(|case| {
         let broker = case.broker_set(&["limits.write_stall_timeout_s=1", "sys.interval_s=1"]);
         let mut stuck = flood_a_stuck_subscriber(case, &broker, AtMostOnce);
@@ -355,7 +355,7 @@ fn a_connection_that_takes_nothing_for_too_long_is_closed() {
 
 /// The memory of a session is freed when it ends.
 #[test]
-fn the_memory_of_ended_sessions_comes_back() {
+fn the_memory_of_ended_sessions_is_freed() {
     every_thread_count(|case| {
         let broker = case.broker();
         let before = broker.resident_bytes();
@@ -413,7 +413,7 @@ fn sessions_are_bounded() {
 
 /// [MQTT-3.1.2-25] and 3.1.1: messages up to the broker's maximum packet size are delivered.
 #[test]
-fn messages_up_to_the_maximum_packet_size_go_through() {
+fn messages_up_to_the_maximum_packet_size_are_delivered() {
     let broker = Broker::start();
     let mut client = broker.connect(V3_1_1, "large");
     client.subscribe("a", AtLeastOnce);

@@ -122,7 +122,7 @@ fn thousands_of_filters_are_answered_once_and_in_order() {
 
 /// Others are served while the packet is processed.
 #[test]
-fn retained_messages_of_thousands_of_filters_come_after_suback() {
+fn retained_messages_of_thousands_of_filters_follow_suback() {
     every_case(|case| {
         let broker = case.broker();
         let mut publisher = broker.connect(case.version, "publisher");
@@ -153,7 +153,7 @@ fn subscriptions_come_to(observer: &mut Client, count: usize) {
 
 /// The connection is lost while its packet is processed.
 #[test]
-fn a_connection_that_is_cut_amid_thousands_of_filters_leaves_nothing() {
+fn a_connection_lost_during_a_large_subscribe_leaves_nothing() {
     every_case(|case: Case| {
         let broker = case.broker_set(&["sys.interval_s=1"]);
         let mut observer = broker.connect(V5, "observer");
@@ -187,7 +187,7 @@ fn a_connection_that_is_cut_amid_thousands_of_filters_leaves_nothing() {
 /// Another connection takes over the session while the packet is processed: a clean session has none of the subscriptions, and a resumed
 /// session can unsubscribe from all of them.
 #[test]
-fn a_takeover_amid_thousands_of_filters_is_clean() {
+fn a_takeover_during_a_large_subscribe_is_clean() {
     every_case(|case: Case| {
         let broker = case.broker_set(&["sys.interval_s=1"]);
         let mut observer = broker.connect(V5, "observer");
@@ -234,7 +234,7 @@ fn a_takeover_amid_thousands_of_filters_is_clean() {
 /// A session with 20,000 subscriptions and a queue of 10,000 messages ends because of a clean start: the new session has none of them, and
 /// messages pending for it as a member of a group are redispatched to another member [MQTT-4.8.2-5].
 #[test]
-fn a_large_session_that_ends_leaves_nothing_to_the_next_one_of_its_client() {
+fn a_large_ended_session_leaves_nothing_to_its_successor() {
     every_case(|case: Case| {
         const QUEUE: usize = 10_000;
         let broker = case.broker_set(&["limits.session_queue_messages=20000", "sys.interval_s=1"]);

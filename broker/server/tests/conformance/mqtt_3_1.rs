@@ -16,7 +16,7 @@ fn mqtt_3_1_connects_publishes_and_subscribes() {
 /// Sections 2.1, 3.6, 3.8 and 3.10 of 3.1: the client sets DUP when it resends one of these. Each is sent twice, the first already with
 /// DUP, as if the network had lost an earlier one.
 #[test]
-fn mqtt_3_1_may_send_subscribe_pubrel_and_unsubscribe_again_with_dup() {
+fn mqtt_3_1_accepts_resent_packets_with_dup() {
     every_thread_count(|case| {
         let broker = case.broker();
         let mut client = broker.connect(V3_1, "old");

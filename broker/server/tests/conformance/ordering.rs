@@ -120,7 +120,7 @@ fn qos_2_messages_arrive_exactly_once_and_in_order() {
 
 /// [MQTT-4.6.0-5]: the same for messages published at QoS 2 and delivered at QoS 1.
 #[test]
-fn messages_lowered_to_qos_1_arrive_complete_and_in_order() {
+fn messages_downgraded_to_qos_1_arrive_complete_and_in_order() {
     every_case(|case| {
         let broker = case.broker();
         expect_complete(&run(case, &broker, ExactlyOnce, AtLeastOnce));
@@ -130,7 +130,7 @@ fn messages_lowered_to_qos_1_arrive_complete_and_in_order() {
 /// `limits.shard_queue_batches`: with hardly any room between the threads, publishers wait; nothing is lost, and threads that wait for one
 /// another do not deadlock.
 #[test]
-fn full_queues_between_threads_lose_nothing_of_qos_1_and_2() {
+fn full_queues_between_threads_lose_no_qos_1_or_2_messages() {
     every_case(|case| {
         let broker = case.broker_set(&["limits.shard_queue_batches=2"]);
         expect_complete(&run(case, &broker, AtLeastOnce, AtLeastOnce));

@@ -51,7 +51,7 @@ fn properties_of_a_message_are_forwarded_unaltered_and_in_order() {
 
 /// 3.3.2.3.2 of 5.0: 0 and 1 are distinguished from absent.
 #[test]
-fn the_payload_format_indicator_is_forwarded_as_it_was() {
+fn the_payload_format_indicator_is_forwarded_unaltered() {
     every_thread_count(|case| {
         let broker = case.broker();
         let mut client = broker.connect(V5, "client");
@@ -71,7 +71,7 @@ fn the_payload_format_indicator_is_forwarded_as_it_was() {
 
 /// 3.3.2.3.2 of 5.0: a payload that does not match its indicator is refused with 0x99, and the connection stays open.
 #[test]
-fn a_payload_that_is_not_as_indicated_is_refused() {
+fn a_payload_that_contradicts_its_format_indicator_is_refused() {
     every_thread_count(|case| {
         let broker = case.broker();
         let mut client = broker.connect(V5, "client");
@@ -196,7 +196,7 @@ fn a_message_already_sent_does_not_expire() {
 
 /// [MQTT-3.3.2-12], 3.3.2.3.4 of 5.0
 #[test]
-fn topic_aliases_from_a_client_stand_for_their_topics() {
+fn topic_aliases_of_a_client_are_resolved() {
     every_thread_count(|case| {
         let broker = case.broker_set(&["mqtt.topic_alias_maximum=5"]);
         let mut publisher = broker.connect(V5, "publisher");
@@ -319,7 +319,7 @@ fn topic_aliases_to_a_client_stay_within_its_maximum_and_resolve() {
 
 /// [MQTT-3.1.2-26] with [MQTT-4.4.0-1]: a message resent on a new connection does not use aliases of the old one.
 #[test]
-fn a_resent_message_brings_its_topic_along() {
+fn a_resent_message_includes_its_topic() {
     every_thread_count(|case| {
         let broker = case.broker();
         let mut publisher = broker.connect(V5, "publisher");
@@ -364,7 +364,7 @@ fn no_topic_aliases_are_sent_unless_allowed() {
 
 /// [MQTT-3.1.2-24], [MQTT-3.1.2-25]
 #[test]
-fn messages_above_the_clients_maximum_packet_size_are_left_out() {
+fn messages_above_the_clients_maximum_packet_size_are_dropped() {
     every_thread_count(|case| {
         let broker = case.broker();
         let mut publisher = broker.connect(V5, "publisher");
@@ -393,7 +393,7 @@ fn messages_above_the_clients_maximum_packet_size_are_left_out() {
 
 /// [MQTT-3.1.2-24]: Subscription Identifiers count too, and another subscriber still receives the message.
 #[test]
-fn the_maximum_packet_size_counts_what_is_added_for_the_client() {
+fn the_maximum_packet_size_includes_properties_added_for_the_client() {
     every_thread_count(|case| {
         let broker = case.broker();
         let mut publisher = broker.connect(V5, "publisher");
@@ -440,7 +440,7 @@ fn explains(properties: tautwire_protocol::Properties<'_>) -> bool {
 
 /// [MQTT-3.1.2-29]
 #[test]
-fn without_problem_information_acknowledgements_explain_nothing() {
+fn without_problem_information_acknowledgements_have_no_reason_string() {
     let broker = Broker::set(&["mqtt.wildcard_subscription_available=false"]);
     let mut client = broker.connecting(V5, "terse").property(Property::RequestProblemInformation(false)).open();
     let id = client.send_publish(&OutgoingPublish::new("$SYS/mine", AtLeastOnce, b"x"));
@@ -471,7 +471,7 @@ fn without_problem_information_acknowledgements_explain_nothing() {
 
 /// 3.1.2.11.7 of 5.0: problem information is on by default, and DISCONNECT includes it.
 #[test]
-fn a_disconnect_explains_itself_unless_the_client_declined() {
+fn a_disconnect_has_a_reason_string_unless_the_client_declined() {
     let broker = Broker::start();
     let reason_string = |client: &mut Client| {
         client.send_bytes(&[0xf0, 0x00]);

@@ -36,7 +36,7 @@ fn messages_arrive_at_the_lower_of_published_and_granted_qos() {
 /// [MQTT-3.1.2-24], [MQTT-3.3.1-12], [MQTT-3.3.1-13], [MQTT-3.3.4-3], [MQTT-3.8.3-3]: among many subscribers that share the encoded bytes,
 /// each receives what its own subscription and connection require.
 #[test]
-fn each_of_many_gets_a_message_as_its_subscription_says() {
+fn each_of_many_receivers_gets_its_subscription_options() {
     every_thread_count(|case| {
         let broker = case.broker();
         let plain = options(AtMostOnce);
@@ -97,7 +97,7 @@ fn each_of_many_gets_a_message_as_its_subscription_says() {
 
 /// [MQTT-4.3.2-4], [MQTT-4.3.3-8]: an acknowledgement of success has 0x00, or 0x10 if there is no subscriber.
 #[test]
-fn acknowledgements_say_whether_anybody_subscribed() {
+fn acknowledgements_report_whether_there_are_subscribers() {
     every_thread_count(|case| {
         let broker = case.broker();
         let mut publisher = broker.connect(V5, "publisher");
@@ -236,7 +236,7 @@ fn a_pubrel_for_an_unknown_packet_id_is_answered() {
 
 /// [MQTT-4.3.2-5], [MQTT-4.3.3-12]: once acknowledged, a Packet Identifier stands for a new message, DUP or not.
 #[test]
-fn a_packet_id_may_be_used_again_once_its_exchange_is_complete() {
+fn a_packet_id_can_be_reused_once_its_exchange_is_complete() {
     every_case(|case| {
         let broker = case.broker();
         let mut publisher = broker.connect(case.version, "publisher");
@@ -265,7 +265,7 @@ fn a_packet_id_may_be_used_again_once_its_exchange_is_complete() {
 
 /// [MQTT-4.3.3-9]: a PUBREC of 0x80 or more ends the exchange, so the same Packet Identifier stands for a new message.
 #[test]
-fn a_packet_id_may_be_used_again_after_a_pubrec_with_an_error() {
+fn a_packet_id_can_be_reused_after_a_pubrec_with_an_error() {
     every_thread_count(|case| {
         let broker = case.broker_set(&["limits.topic_levels=3"]);
         let mut publisher = broker.connect(V5, "publisher");
@@ -428,7 +428,7 @@ fn a_pubrec_for_an_unknown_packet_id_is_answered_with_packet_identifier_not_foun
 
 /// 4.3.2 of both: an unexpected acknowledgement has no effect.
 #[test]
-fn unexpected_acknowledgements_are_survived() {
+fn unexpected_acknowledgements_are_ignored() {
     every_version(|case| {
         let broker = case.broker();
         let mut client = broker.connect(case.version, "confused");
@@ -447,7 +447,7 @@ fn unexpected_acknowledgements_are_survived() {
 /// [MQTT-2.2.1-5], [MQTT-3.3.4-1], [MQTT-4.6.0-2], [MQTT-4.6.0-3]; 3.1.1: [MQTT-2.3.1-6], [MQTT-3.3.4-1]: acknowledgements have the ids of
 /// the publishes, in their order.
 #[test]
-fn acknowledgements_come_in_the_order_of_the_publishes() {
+fn acknowledgements_follow_the_order_of_the_publishes() {
     every_case(|case| {
         let broker = case.broker();
         for qos in [AtLeastOnce, ExactlyOnce] {
@@ -481,7 +481,7 @@ fn acknowledgements_come_in_the_order_of_the_publishes() {
 
 /// [MQTT-4.6.0-4]: PUBREL follows the order of PUBREC.
 #[test]
-fn pubrels_come_in_the_order_of_the_pubrecs() {
+fn pubrels_follow_the_order_of_the_pubrecs() {
     every_case(|case| {
         let broker = case.broker();
         let mut publisher = broker.connect(case.version, "publisher");
@@ -506,7 +506,7 @@ fn pubrels_come_in_the_order_of_the_pubrecs() {
 
 /// [MQTT-2.2.1-4]: Packet Identifiers of both directions are independent.
 #[test]
-fn both_sides_may_use_the_same_packet_id_at_once() {
+fn both_sides_can_use_the_same_packet_id_at_once() {
     every_version(|case| {
         let broker = case.broker();
         let mut client = broker.connect(case.version, "mirror");

@@ -112,7 +112,7 @@ fn a_publisher_below_the_rate_is_not_paused() {
 
 /// `limits.publish_bytes_per_s`, `limits.publish_burst_bytes`: a packet larger than the bucket passes, and later ones wait longer.
 #[test]
-fn a_packet_larger_than_the_burst_goes_and_the_next_waits_the_longer() {
+fn a_packet_larger_than_the_burst_passes_and_delays_the_next() {
     every_version(|case| {
         let counting = World::new(case, &["limits.publish_bytes_per_s=10000", "limits.publish_burst_bytes=1000"]);
         let mut client = counting.broker.connect(case.version, "client");
@@ -128,7 +128,7 @@ fn a_packet_larger_than_the_burst_goes_and_the_next_waits_the_longer() {
 
 /// A new connection, and a new session, inherit the bucket.
 #[test]
-fn connecting_anew_does_not_fill_the_bucket() {
+fn reconnecting_does_not_fill_the_bucket() {
     every_case(|case| {
         let counting = World::new(case, &["limits.publish_messages_per_s=1", "limits.publish_burst_messages=2"]);
         let start = Instant::now();
@@ -160,7 +160,7 @@ fn retained_topics(case: Case, broker: &Broker, count: usize) -> Vec<String> {
 
 /// `limits.retained_messages_per_client`: 3.4.2.1 and 3.5.2.1 of 5.0 name 0x97. A message counts for the client that published it last.
 #[test]
-fn a_client_has_so_many_retained_messages_and_no_more() {
+fn the_retained_messages_of_a_client_are_limited() {
     every_case(|case| {
         let counting = World::new(case, &["limits.retained_messages_per_client=2"]);
         let broker = &counting.broker;
@@ -237,7 +237,7 @@ fn a_will_counts_against_the_quota_of_its_client() {
 
 /// The log does not store the owner of a retained message: after a restart it has none until it is published again.
 #[test]
-fn after_a_restart_retained_messages_are_nobodys() {
+fn after_a_restart_retained_messages_have_no_owner() {
     every_version(|case| {
         let folder = Folder::new(&[("token", TOKEN)]);
         let data = format!("data.path={}", folder.path().join("data").display());

@@ -85,7 +85,7 @@ const TOO_LARGE: Answer = Answer::Disconnect(0x95);
 
 /// [MQTT-2.1.3-1], [MQTT-1.5.5-1], [MQTT-3.6.1-1], [MQTT-3.8.1-1], [MQTT-3.10.1-1], [MQTT-3.14.1-1], [MQTT-3.15.1-1]
 #[test]
-fn wrong_fixed_headers_are_refused_in_5_0() {
+fn invalid_fixed_headers_are_refused_in_5_0() {
     after_connect(
         V5,
         &[
@@ -114,7 +114,7 @@ fn wrong_fixed_headers_are_refused_in_5_0() {
 
 /// 2.1.2 of both: packets only a server sends.
 #[test]
-fn packets_of_a_server_are_refused_in_5_0() {
+fn server_packets_are_refused_in_5_0() {
     after_connect(
         V5,
         &[
@@ -141,7 +141,7 @@ fn a_second_connect_is_refused() {
 /// [MQTT-3.3.1-2], [MQTT-3.3.1-4], [MQTT-3.3.2-1], [MQTT-3.3.2-2], [MQTT-3.3.2-8], [MQTT-3.3.2-13], [MQTT-3.3.2-14],
 /// [MQTT-3.3.2-19], [MQTT-3.3.4-6], [MQTT-4.7.0-1], [MQTT-1.5.4-1], [MQTT-1.5.4-2], [MQTT-1.5.7-1], [MQTT-2.2.1-3]
 #[test]
-fn wrong_publishes_are_refused_in_5_0() {
+fn invalid_publishes_are_refused_in_5_0() {
     after_connect(
         V5,
         &[
@@ -195,7 +195,7 @@ fn publishes_with_forbidden_property_values_are_refused_in_5_0() {
 /// [MQTT-3.8.3-1], [MQTT-3.8.3-2], [MQTT-3.8.3-4], [MQTT-3.8.3-5], [MQTT-4.7.1-1], [MQTT-4.7.1-2], [MQTT-4.7.3-1],
 /// [MQTT-4.7.3-2], [MQTT-4.8.2-1], [MQTT-4.8.2-2]
 #[test]
-fn wrong_subscribes_are_refused_in_5_0() {
+fn invalid_subscribes_are_refused_in_5_0() {
     after_connect(
         V5,
         &[
@@ -231,7 +231,7 @@ fn wrong_subscribes_are_refused_in_5_0() {
 
 /// [MQTT-3.10.3-1], [MQTT-3.10.3-2]
 #[test]
-fn wrong_unsubscribes_are_refused_in_5_0() {
+fn invalid_unsubscribes_are_refused_in_5_0() {
     after_connect(
         V5,
         &[
@@ -247,7 +247,7 @@ fn wrong_unsubscribes_are_refused_in_5_0() {
 
 /// [MQTT-3.4.2-1], [MQTT-3.5.2-1], [MQTT-3.6.2-1], [MQTT-3.7.2-1], 2.2.1 of 5.0
 #[test]
-fn wrong_acknowledgements_are_refused_in_5_0() {
+fn invalid_acknowledgements_are_refused_in_5_0() {
     let mut rows = Vec::new();
     let table = [(0x40, "PUBACK"), (0x50, "PUBREC"), (0x62, "PUBREL"), (0x70, "PUBCOMP")].map(|(first, name)| {
         [
@@ -273,7 +273,7 @@ fn wrong_acknowledgements_are_refused_in_5_0() {
 /// The standard names no reason code for a Reason Code that the packet does not have: Malformed Packet and Protocol Error are both correct.
 /// [MQTT-3.4.2-1], [MQTT-3.5.2-1], [MQTT-3.6.2-1], [MQTT-3.7.2-1], [MQTT-3.14.2-1], [MQTT-3.15.2-1]
 #[test]
-fn reason_codes_foreign_to_their_packet_are_refused_in_5_0() {
+fn reason_codes_of_other_packets_are_refused_in_5_0() {
     let broker = Broker::start();
     for bytes in ["40 03 0001 01", "50 03 0001 92", "62 03 0001 10", "70 03 0001 80", "e0 01 55", "f0 02 01 00"] {
         let mut client = broker.connect(V5, "refused");
@@ -284,7 +284,7 @@ fn reason_codes_foreign_to_their_packet_are_refused_in_5_0() {
 
 /// [MQTT-3.14.2-1], 3.14.2.2 of 5.0
 #[test]
-fn wrong_disconnects_are_refused_in_5_0() {
+fn invalid_disconnects_are_refused_in_5_0() {
     after_connect(
         V5,
         &[
@@ -299,7 +299,7 @@ fn wrong_disconnects_are_refused_in_5_0() {
 /// [MQTT-3.3.2-2], [MQTT-3.6.1-1], [MQTT-3.8.1-1], [MQTT-3.8.3-3], [MQTT-3-8.3-4], [MQTT-3.10.1-1], [MQTT-3.10.3-2],
 /// [MQTT-3.14.1-1], [MQTT-4.7.1-2], [MQTT-4.7.1-3], [MQTT-4.7.3-1], [MQTT-4.8.0-1]
 #[test]
-fn wrong_packets_close_the_connection_in_3_1_1() {
+fn invalid_packets_close_the_connection_in_3_1_1() {
     let rows = [
         ("reserved packet type 0", "00 00"),
         ("reserved packet type 15", "f0 00"),
@@ -353,7 +353,7 @@ fn wrong_packets_close_the_connection_in_3_1_1() {
 
 /// 3.1 allows DUP on three more packets than 3.1.1, but only together with QoS 1.
 #[test]
-fn wrong_flags_close_the_connection_in_3_1() {
+fn invalid_flags_close_the_connection_in_3_1() {
     let rows = [
         ("PUBREL without its flag", "60 02 0001"),
         ("PUBREL with DUP alone", "68 02 0001"),
@@ -371,7 +371,7 @@ fn wrong_flags_close_the_connection_in_3_1() {
 
 /// [MQTT-3.1.0-1]; 3.1.1: [MQTT-3.1.0-1]; [MQTT-3.14.0-1]: no DISCONNECT before CONNACK, and no other answer either.
 #[test]
-fn anything_but_connect_first_is_closed_without_an_answer() {
+fn a_first_packet_other_than_connect_closes_the_connection() {
     let broker = Broker::start();
     for bytes in [
         "20 03 00 00 00",
@@ -422,7 +422,7 @@ fn connect_5_0(flags: u8, properties: &str, payload: &str) -> Vec<u8> {
 /// [MQTT-3.1.3-1], [MQTT-3.1.3-3], [MQTT-3.1.3-4], [MQTT-3.1.3-11], [MQTT-3.1.3-12], [MQTT-3.1.4-1], [MQTT-3.2.2-6] to
 /// [MQTT-3.2.2-8]
 #[test]
-fn wrong_connects_are_refused_in_5_0() {
+fn invalid_connects_are_refused_in_5_0() {
     let malformed = Answer::ConnAck(0x81);
     let protocol_error = Answer::ConnAck(0x82);
     let broker = Broker::start();
@@ -484,7 +484,7 @@ fn wills_to_invalid_topics_are_refused_in_5_0() {
 /// [MQTT-3.1.2-2]; 3.1.1: [MQTT-3.1.2-2], [MQTT-3.2.2-5]: below 5 the answer has the 3.1.1 format, above it the 5.0 format, which later
 /// versions are expected to understand.
 #[test]
-fn unknown_protocol_levels_are_refused_with_the_code_for_that() {
+fn unknown_protocol_levels_are_refused_with_their_code() {
     let broker = Broker::start();
     for level in ["00", "01", "02", "03", "84", "ff", "06"] {
         for version in [V3_1_1, V5] {
@@ -534,7 +534,7 @@ fn unknown_protocol_names_are_refused() {
 
 /// 3.1.1: [MQTT-3.2.2-6]: a CONNECT that is closed without CONNACK because no return code fits it.
 #[test]
-fn wills_that_no_return_code_refuses_are_closed_on_in_3_1_1() {
+fn refused_wills_close_the_connection_in_3_1_1() {
     let broker = Broker::with(1, &["mqtt.max_qos=1", "mqtt.retain_available=false"]);
     // A will at QoS 2, and a retained one.
     for flags in ["16", "26"] {
@@ -548,7 +548,7 @@ fn wills_that_no_return_code_refuses_are_closed_on_in_3_1_1() {
 /// 3.1.1: [MQTT-3.1.2-3], [MQTT-3.1.2-11], [MQTT-3.1.2-13] to [MQTT-3.1.2-15], [MQTT-3.1.2-22], [MQTT-3.1.3-3], [MQTT-3.1.3-4],
 /// [MQTT-3.1.4-1], [MQTT-3.2.2-6]: a malformed CONNECT is closed without CONNACK; no return code fits it.
 #[test]
-fn wrong_connects_are_closed_in_3_1_1() {
+fn invalid_connects_close_the_connection_in_3_1_1() {
     let broker = Broker::start();
     for (what, bytes) in [
         ("reserved Connect Flag", "10 0d 0004'MQTT' 04 03 003c 0001'a'"),
@@ -614,7 +614,7 @@ fn packets_after_disconnect_are_not_processed() {
 
 /// [MQTT-4.13.1-1]: packets before the invalid one are processed, later ones are not.
 #[test]
-fn packets_before_a_wrong_one_are_processed_and_those_after_it_not() {
+fn only_packets_before_an_invalid_one_are_processed() {
     every_version(|case| {
         let broker = case.broker();
         let mut witness = broker.connect(case.version, "witness");
@@ -649,7 +649,7 @@ fn a_refused_filter_does_not_end_the_connection() {
 
 /// [MQTT-3.2.2-7]: a refused CONNECT has a Reason String if problem information is requested, which is the default.
 #[test]
-fn a_refused_connect_explains_itself() {
+fn a_refused_connect_has_a_reason_string() {
     let broker = Broker::start();
     let mut client = broker.connecting(V5, "a").property(Property::AuthenticationMethod("X")).send();
     let packet = client.next();

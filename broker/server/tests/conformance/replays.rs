@@ -72,7 +72,7 @@ fn unsubscribe_from_many_filters_cancels_pending_retained_messages() {
 
 /// Messages pending for other subscriptions stay pending.
 #[test]
-fn unsubscribe_ends_no_other_debt() {
+fn unsubscribe_cancels_no_other_pending_messages() {
     every_case(|case| {
         let (broker, _publisher) = five_retained(case);
         let (mut subscriber, first) = with_one_in_flight(case, &broker, AtLeastOnce);
@@ -108,7 +108,7 @@ fn handling(qos: QoS, retain_handling: RetainHandling) -> SubscriptionOptions {
 
 /// [MQTT-3.3.1-11], [MQTT-3.8.4-4]: with Retain Handling 2 the new subscription has no pending messages, and it replaces the old one.
 #[test]
-fn a_subscription_without_retained_messages_cancels_pending_ones() {
+fn resubscribing_without_retained_messages_cancels_pending_ones() {
     every_thread_count(|case| {
         let (broker, mut publisher) = five_retained(case);
         let (mut subscriber, first) = with_one_in_flight(case, &broker, AtLeastOnce);

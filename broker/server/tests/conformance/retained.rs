@@ -45,7 +45,7 @@ fn a_retained_message_is_sent_to_a_new_subscription_at_the_lower_qos() {
 
 /// [MQTT-3.3.1-5]
 #[test]
-fn a_retained_message_replaces_the_one_before() {
+fn a_retained_message_replaces_the_previous_one() {
     every_case(|case| {
         let broker = case.broker();
         let mut publisher = broker.connect(case.version, "publisher");
@@ -62,7 +62,7 @@ fn a_retained_message_replaces_the_one_before() {
 
 /// [MQTT-3.3.1-5]; 3.1.1: [MQTT-3.3.1-7]: the retained message is discarded, and the message at QoS 0 replaces it.
 #[test]
-fn a_retained_message_at_qos_0_replaces_the_one_before() {
+fn a_retained_message_at_qos_0_replaces_the_previous_one() {
     every_case(|case| {
         let broker = case.broker();
         let mut publisher = broker.connect(case.version, "publisher");
@@ -98,7 +98,7 @@ fn an_empty_retained_message_deletes_and_is_forwarded_but_not_stored() {
 
 /// [MQTT-3.3.1-8]; 3.1.1: [MQTT-3.3.1-12]
 #[test]
-fn a_message_without_retain_leaves_the_retained_one_alone() {
+fn a_message_without_retain_does_not_change_the_retained_one() {
     every_case(|case| {
         let broker = case.broker();
         let mut publisher = broker.connect(case.version, "publisher");
@@ -115,7 +115,7 @@ fn a_message_without_retain_leaves_the_retained_one_alone() {
 
 /// [MQTT-3.3.1-12]; 3.1.1: [MQTT-3.3.1-9]
 #[test]
-fn retain_is_cleared_towards_established_subscriptions() {
+fn retain_is_cleared_for_existing_subscriptions() {
     every_case(|case| {
         let broker = case.broker();
         let mut publisher = broker.connect(case.version, "publisher");
@@ -143,7 +143,7 @@ fn retain_as_published_preserves_the_retain_flag() {
 
 /// 3.3.1.3 of 5.0: a retained message sent for a new subscription has RETAIN 1, whatever Retain As Published is.
 #[test]
-fn a_retained_message_for_a_new_subscription_is_marked_in_any_case() {
+fn a_retained_message_for_a_new_subscription_always_has_retain() {
     every_thread_count(|case| {
         let broker = case.broker();
         let mut publisher = broker.connect(V5, "publisher");
@@ -245,7 +245,7 @@ fn a_wildcard_subscription_gets_every_matching_retained_message() {
 
 /// [MQTT-4.7.2-1]
 #[test]
-fn retained_messages_under_dollar_topics_are_kept_from_wildcards_at_the_front() {
+fn wildcards_at_the_front_do_not_match_retained_dollar_topics() {
     every_case(|case| {
         let broker = case.broker();
         let mut publisher = broker.connect(case.version, "publisher");
@@ -261,7 +261,7 @@ fn retained_messages_under_dollar_topics_are_kept_from_wildcards_at_the_front() 
 
 /// [MQTT-3.3.1-9] and 3.8.4: retained messages have the identifier of the subscription they are sent for.
 #[test]
-fn a_retained_message_carries_the_subscription_identifier() {
+fn a_retained_message_has_the_subscription_identifier() {
     every_thread_count(|case| {
         let broker = case.broker();
         let mut publisher = broker.connect(V5, "publisher");
@@ -329,7 +329,7 @@ fn a_retained_message_keeps_its_properties() {
 
 /// 4.1 of 5.0: retained messages are not part of a session and outlive that of their publisher.
 #[test]
-fn a_retained_message_outlives_its_publisher() {
+fn a_retained_message_survives_its_publisher() {
     every_case(|case| {
         let broker = case.broker();
         let mut publisher = broker.connect(case.version, "publisher");

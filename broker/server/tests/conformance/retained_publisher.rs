@@ -114,7 +114,7 @@ fn publish_all(world: &World) {
 }
 
 #[test]
-fn what_its_publisher_may_not_publish_any_more_is_withheld() {
+fn retained_messages_of_publishers_without_permission_are_withheld() {
     for threads in [1, 2] {
         let world = World::new(threads, true);
         publish_all(&world);
@@ -139,7 +139,7 @@ fn what_its_publisher_may_not_publish_any_more_is_withheld() {
 
 /// The publisher is stored with the message, so a restart changes nothing.
 #[test]
-fn it_is_withheld_after_a_restart() {
+fn retained_messages_are_withheld_after_a_restart() {
     let mut world = World::new(1, true);
     publish_all(&world);
     world.folder.write("access.toml", &revoked());
@@ -152,7 +152,7 @@ fn it_is_withheld_after_a_restart() {
 
 /// Without the setting no publisher is stored, and nothing is withheld.
 #[test]
-fn without_the_setting_everything_is_sent() {
+fn without_the_setting_all_retained_messages_are_sent() {
     let world = World::new(1, false);
     let mut device = world.broker.connect(V5, "device");
     assert_eq!(device.deliver(&OutgoingPublish::new("plant/a", AtLeastOnce, b"a").retained()), 0x10);

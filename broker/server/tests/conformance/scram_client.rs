@@ -51,7 +51,7 @@ fn options(address: SocketAddr, scram: Result<Scram, Error>) -> Options {
 
 /// RFC 7677, [MQTT-4.12.0-2], [MQTT-4.12.0-3].
 #[test]
-fn the_password_lets_its_user_in_and_another_does_not() {
+fn only_the_correct_password_authenticates() {
     let (broker, _folder) = broker();
     for make in [Scram::sha256, Scram::sha512] {
         for user in ["ann", "a=b,c"] {
@@ -69,7 +69,7 @@ fn the_password_lets_its_user_in_and_another_does_not() {
 
 /// [MQTT-4.12.1-1].
 #[test]
-fn a_client_authenticates_again_while_messages_flow() {
+fn a_client_reauthenticates_while_messages_flow() {
     let (broker, _folder) = broker();
     let client =
         blocking::Client::connect(options(broker.address(), Scram::sha256("ann", "pencil"))).expect("connects");
@@ -90,7 +90,7 @@ fn a_client_authenticates_again_while_messages_flow() {
 
 /// [MQTT-4.12.1-2].
 #[test]
-fn a_client_whose_password_has_changed_is_disconnected_when_it_authenticates_again() {
+fn reauthentication_with_an_old_password_disconnects_the_client() {
     let (broker, folder) = broker();
     let client =
         blocking::Client::connect(options(broker.address(), Scram::sha256("ann", "pencil"))).expect("connects");
@@ -102,7 +102,7 @@ fn a_client_whose_password_has_changed_is_disconnected_when_it_authenticates_aga
 }
 
 #[test]
-fn a_client_that_has_lost_its_connection_comes_back_and_proves_it_again() {
+fn a_client_that_reconnects_authenticates_again() {
     let (broker, _folder) = broker();
     let relay = Relay::to(broker.address());
     let client = blocking::Client::connect(options(relay.address, Scram::sha512("ann", "pencil"))).expect("connects");

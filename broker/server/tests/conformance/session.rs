@@ -13,7 +13,7 @@ use crate::sys::await_number;
 
 /// [MQTT-3.1.2-5], [MQTT-3.1.2-23], [MQTT-3.2.2-3], [MQTT-4.5.0-1]; 3.1.1: [MQTT-3.1.2-4], [MQTT-3.1.2-5]
 #[test]
-fn a_resumed_session_keeps_its_subscriptions_and_what_came_meanwhile() {
+fn a_resumed_session_has_its_subscriptions_and_queued_messages() {
     every_case(|case| {
         let broker = case.broker();
         let connecting = broker.connecting(case.version, "sleeper").persistent();
@@ -185,7 +185,7 @@ fn the_session_expiry_interval_is_capped_and_sent_in_connack() {
 
 /// 3.2.2.3.2 of 5.0
 #[test]
-fn a_session_expiry_interval_within_the_cap_is_taken_as_it_is() {
+fn a_session_expiry_interval_within_the_cap_is_unchanged() {
     let broker = Broker::set(&["mqtt.max_session_expiry_s=100"]);
     let client = broker.connecting(V5, "modest").session_expiry_s(99).open();
     assert!(matches!(client.connack().properties.session_expiry_interval(), None | Some(99)));
@@ -226,7 +226,7 @@ fn a_clean_start_disconnects_the_first_connection_and_ends_its_session() {
 
 /// [MQTT-3.1.4-3]: if the first connection's session ends with it [3.1.2.11.2], the second starts a new one.
 #[test]
-fn a_takeover_of_a_session_that_ends_with_its_connection_starts_or_resumes_it() {
+fn a_takeover_of_a_session_without_expiry_starts_or_resumes_it() {
     every_thread_count(|case| {
         let broker = case.broker();
         let mut first = broker.connecting(V5, "same").clean_start(false).open();
@@ -268,7 +268,7 @@ fn a_session_is_taken_over_across_protocol_versions() {
 
 /// [MQTT-3.1.4-3]: however many connections compete for one client id, one remains and works.
 #[test]
-fn the_last_of_many_takeovers_stays() {
+fn the_last_of_many_takeovers_wins() {
     every_case(|case| {
         let broker = case.broker();
         let connecting = broker.connecting(case.version, "contested").persistent();
@@ -316,7 +316,7 @@ fn reconnecting_with_another_expiry_interval_changes_it() {
 
 /// [MQTT-3.10.4-1], [MQTT-3.1.2-5]: a removed subscription stays removed in a resumed session.
 #[test]
-fn an_unsubscribed_filter_does_not_come_back_with_the_session() {
+fn an_unsubscribed_filter_is_not_restored_with_the_session() {
     every_case(|case| {
         let broker = case.broker();
         let connecting = broker.connecting(case.version, "subscriber").persistent();
@@ -336,7 +336,7 @@ fn an_unsubscribed_filter_does_not_come_back_with_the_session() {
 
 /// [MQTT-3.1.2-5]: Subscription Identifiers and options are part of the session.
 #[test]
-fn subscription_options_and_identifiers_survive_in_the_session() {
+fn subscription_options_and_identifiers_survive_a_reconnect() {
     every_thread_count(|case| {
         let broker = case.broker();
         let connecting = broker.connecting(V5, "optioned").persistent();

@@ -66,7 +66,7 @@ fn numbers(range: std::ops::Range<usize>) -> Vec<String> {
 
 /// 4.8.2 of 5.0: each message goes to one member, and the load is distributed over all.
 #[test]
-fn messages_are_shared_out_among_the_members() {
+fn messages_are_distributed_among_the_members() {
     every_case(|case| {
         for qos in [AtMostOnce, AtLeastOnce, ExactlyOnce] {
             let broker = case.broker();
@@ -109,7 +109,7 @@ fn every_group_and_every_ordinary_subscription_gets_a_copy() {
 
 /// 4.8.2 of 5.0: a shared and an ordinary subscription of one client are separate, each with its copy.
 #[test]
-fn a_client_may_hold_a_shared_and_an_ordinary_subscription_to_the_same_filter() {
+fn a_client_can_have_a_shared_and_an_ordinary_subscription() {
     every_thread_count(|case| {
         let broker = case.broker();
         let mut publisher = broker.connect(V5, "publisher");
@@ -226,7 +226,7 @@ fn a_qos_2_message_once_sent_is_not_moved_to_another_member() {
 
 /// [MQTT-4.8.2-4]: it is completed with the same client after its reconnect.
 #[test]
-fn a_qos_2_message_in_flight_is_completed_when_its_member_comes_back() {
+fn a_qos_2_message_in_flight_is_completed_when_its_member_reconnects() {
     every_case(|case| {
         let broker = case.broker();
         let mut publisher = broker.connect(case.version, "publisher");
@@ -319,7 +319,7 @@ fn a_message_refused_by_a_member_is_not_sent_to_another() {
 
 /// 3.10.4 of 5.0: a member that has unsubscribed receives no more, and the others take over.
 #[test]
-fn an_unsubscribed_member_gets_no_more() {
+fn an_unsubscribed_member_receives_no_more_messages() {
     every_case(|case| {
         let broker = case.broker();
         let mut publisher = broker.connect(case.version, "publisher");
@@ -337,7 +337,7 @@ fn an_unsubscribed_member_gets_no_more() {
 
 /// 3.4.2.1 of 5.0: an empty group is no subscriber.
 #[test]
-fn a_group_everybody_has_left_is_no_subscriber() {
+fn a_group_without_members_is_no_subscriber() {
     every_thread_count(|case| {
         let broker = case.broker();
         let mut publisher = broker.connect(V5, "publisher");
@@ -352,7 +352,7 @@ fn a_group_everybody_has_left_is_no_subscriber() {
 
 /// 4.8.2 of 5.0: shared messages have subscription identifiers and properties too.
 #[test]
-fn a_shared_message_carries_identifier_and_properties() {
+fn a_shared_message_has_its_identifier_and_properties() {
     every_thread_count(|case| {
         let broker = case.broker();
         let mut publisher = broker.connect(V5, "publisher");
@@ -408,7 +408,7 @@ fn a_member_that_acknowledges_nothing_does_not_starve_the_others() {
 
 /// 4.8.2 of 5.0: a member receives no more than its window while another member can take messages. Members have no queues of their own.
 #[test]
-fn a_stuck_member_gets_its_window_and_the_others_get_the_rest() {
+fn a_stuck_member_gets_its_window_and_the_others_the_rest() {
     every_thread_count(|case| {
         let broker = case.broker_set(&["limits.session_queue_messages=1"]);
         let mut publisher = broker.connect(V5, "publisher");
@@ -427,7 +427,7 @@ fn a_stuck_member_gets_its_window_and_the_others_get_the_rest() {
 
 /// `mqtt.shared_ack_timeout_s`: unacknowledged messages of a connected member are redispatched, except for QoS 2 [MQTT-4.8.2-4].
 #[test]
-fn what_a_member_does_not_acknowledge_in_time_goes_to_another() {
+fn messages_not_acknowledged_in_time_are_redispatched() {
     every_thread_count(|case| {
         let broker = case.broker_set(&["mqtt.shared_ack_timeout_s=1"]);
         let mut publisher = broker.connect(V5, "publisher");

@@ -126,7 +126,7 @@ fn the_backlog_of_a_slow_client_is_delivered_in_order() {
 }
 
 #[test]
-fn retained_messages_that_are_not_in_memory_are_sent_to_a_new_subscription() {
+fn spilled_retained_messages_are_sent_to_a_new_subscription() {
     every_version(|case| {
         let folder = Folder::new(&[]);
         let mut broker = start(&folder, &[]);

@@ -40,7 +40,7 @@ fn limits(broker: &Broker) -> [u64; 2] {
 }
 
 #[test]
-fn the_limit_of_open_files_is_raised_as_far_as_it_may_be() {
+fn the_limit_of_open_files_is_raised_to_its_maximum() {
     let broker = Broker::with_wrapper(&with_ulimit("-Sn 64"), &[], &["limits.connections=100"]);
     let [soft, hard] = limits(&broker);
     assert!(soft == hard && hard > 64, "{soft} {hard}");

@@ -28,7 +28,7 @@ fn suback_grants_each_filter_in_order() {
 
 /// [MQTT-4.7.1-1], [MQTT-4.7.1-2], [MQTT-4.7.3-4], [MQTT-3.3.2-3]; 3.1.1: the same of 4.7
 #[test]
-fn wildcards_match_as_the_standard_says() {
+fn wildcards_match_as_the_standard_specifies() {
     const TOPICS: [&str; 14] = [
         "sport",
         "sport/",
@@ -162,7 +162,7 @@ fn overlapping_subscriptions_deliver_one_copy_at_the_highest_qos() {
 
 /// [MQTT-3.3.4-3], [MQTT-3.3.4-4]
 #[test]
-fn one_copy_carries_the_identifiers_of_all_overlapping_subscriptions() {
+fn one_copy_has_the_identifiers_of_all_overlapping_subscriptions() {
     every_thread_count(|case| {
         let broker = case.broker();
         let mut publisher = broker.connect(V5, "publisher");
@@ -254,7 +254,7 @@ fn replacing_a_subscription_under_load_loses_nothing() {
 
 /// [MQTT-3.8.3-3]
 #[test]
-fn no_local_keeps_a_clients_own_messages_from_it() {
+fn no_local_excludes_a_clients_own_messages() {
     every_thread_count(|case| {
         let broker = case.broker();
         let mut other = broker.connect(V5, "other");
@@ -275,7 +275,7 @@ fn no_local_keeps_a_clients_own_messages_from_it() {
 
 /// [MQTT-3.10.4-1], [MQTT-3.10.4-2], [MQTT-3.10.4-4] to [MQTT-3.10.4-6], [MQTT-3.11.3-1], [MQTT-3.11.3-2]
 #[test]
-fn unsuback_names_the_outcome_of_each_filter_in_order() {
+fn unsuback_has_the_result_of_each_filter_in_order() {
     every_thread_count(|case| {
         let broker = case.broker();
         let mut client = broker.connect(V5, "client");
@@ -308,7 +308,7 @@ fn unsubscribing_stops_delivery_and_is_always_acknowledged() {
 
 /// [MQTT-3.10.4-6]; 3.1.1: [MQTT-3.10.4-6]: several filters in one packet, one answer for all.
 #[test]
-fn one_unsubscribe_ends_several_subscriptions_with_one_answer() {
+fn one_unsubscribe_ends_several_subscriptions_with_one_unsuback() {
     every_case(|case| {
         let broker = case.broker();
         let mut publisher = broker.connect(case.version, "publisher");
@@ -350,7 +350,7 @@ fn messages_in_flight_are_completed_after_unsubscribing() {
 
 /// 3.8.4 of 5.0: the subscription is active from SUBACK on, for publishers on any thread.
 #[test]
-fn a_subscription_is_in_force_once_suback_has_come() {
+fn a_subscription_is_active_after_suback() {
     every_case(|case| {
         let broker = case.broker();
         let mut publishers: Vec<_> =

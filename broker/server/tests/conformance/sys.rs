@@ -311,7 +311,7 @@ fn dropped_messages_are_counted() {
 
 /// `sys.interval_s=0` turns the tree off.
 #[test]
-fn the_tree_can_be_turned_off() {
+fn the_tree_can_be_disabled() {
     every_case(|case| {
         let broker = case.broker_set(&["sys.interval_s=0"]);
         let mut client = broker.connect(case.version, "client");

@@ -39,7 +39,7 @@ pub(crate) fn token(claims: &str, secret: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_token_says_who_somebody_is_and_what_it_may_do() {
+fn a_token_determines_the_user_and_the_permissions() {
     let folder = Folder::new(&[("secret", SECRET), ("access.toml", RULES)]);
     let at = |name: &str| folder.path().join(name).display().to_string();
     let settings = [
@@ -150,7 +150,7 @@ fn answer_all(mut stream: TcpStream, asked: &AtomicUsize, seen: &Mutex<String>) 
 }
 
 #[test]
-fn a_service_is_asked_and_its_answers_are_remembered() {
+fn a_hook_is_called_and_its_responses_are_cached() {
     let service = Service::start();
     let folder = Folder::new(&[("authorization", "Bearer of-the-broker\n")]);
     let settings = [
@@ -175,7 +175,7 @@ fn a_service_is_asked_and_its_answers_are_remembered() {
 }
 
 #[test]
-fn a_service_that_is_gone_has_the_answer_that_was_chosen() {
+fn when_unreachable_decides_while_the_hook_is_down() {
     let gone = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
     let url = format!("auth.hook_url=http://{gone}/auth");
     let broker = Broker::set(&[&url]);

@@ -26,7 +26,7 @@ fn field(status: &str, name: &str) -> String {
 }
 
 #[test]
-fn a_broker_started_as_root_becomes_its_user_in_all_threads_and_keeps_no_right_of_root() {
+fn a_broker_started_as_root_drops_all_privileges_in_all_threads() {
     if !is_root() {
         return skipped("needs root");
     }
@@ -100,7 +100,7 @@ fn a_broker_started_as_root_becomes_its_user_in_all_threads_and_keeps_no_right_o
 
 /// The state belongs to the user too: a directory that only root can write is refused at startup, not with the first message.
 #[test]
-fn a_folder_that_the_user_cannot_write_keeps_the_broker_from_starting() {
+fn a_folder_that_the_user_cannot_write_prevents_the_start() {
     if !is_root() {
         return skipped("needs root");
     }
@@ -111,7 +111,7 @@ fn a_folder_that_the_user_cannot_write_keeps_the_broker_from_starting() {
 }
 
 #[test]
-fn root_is_warned_of_unless_it_is_asked_for() {
+fn running_as_root_is_a_warning_unless_configured() {
     if !is_root() {
         return skipped("needs root");
     }

@@ -38,7 +38,7 @@ fn retain(client: &mut Client, topic: &str, payload: &[u8]) -> u8 {
 
 /// [MQTT-3.9.3-1]: SUBACK has a result for each filter; 3.9.3 names 0x97.
 #[test]
-fn subscriptions_of_all_sessions_of_a_user_count_together() {
+fn subscriptions_of_all_sessions_of_a_user_are_counted_together() {
     every_world("[limits]\nuser_subscriptions = 3\n", |world, version| {
         let refused = if version == V5 { 0x97 } else { 0x80 };
         let mut first = connect(world, version, "a1", "ann");
@@ -64,7 +64,7 @@ fn subscriptions_of_all_sessions_of_a_user_count_together() {
 }
 
 #[test]
-fn messages_that_wait_for_a_users_sessions_count_together() {
+fn queued_messages_of_a_users_sessions_are_counted_together() {
     for threads in [1, 2] {
         let world = world(threads, "[limits]\nuser_queue_messages = 4\n");
         for (client, user) in [("a1", "ann"), ("a2", "ann"), ("b", "bob")] {
@@ -99,7 +99,7 @@ fn messages_that_wait_for_a_users_sessions_count_together() {
 
 /// Beyond the quota each client has one message at a time, and none waits for another client.
 #[test]
-fn messages_under_way_to_a_users_clients_count_together() {
+fn messages_in_flight_to_a_users_clients_are_counted_together() {
     every_world("[limits]\nuser_in_flight = 1\n", |world, version| {
         let mut clients = [("a1", "ann"), ("a2", "ann")].map(|(client, user)| {
             let mut client = connect(world, version, client, user);
@@ -124,7 +124,7 @@ fn messages_under_way_to_a_users_clients_count_together() {
 }
 
 #[test]
-fn the_clients_of_a_user_publish_at_one_rate() {
+fn the_clients_of_a_user_share_one_rate() {
     let rate = "[limits]\nuser_publish_messages_per_s = 1\nuser_publish_burst_messages = 2\n";
     every_world(rate, |world, version| {
         let mut first = connect(world, version, "a1", "ann");
@@ -143,7 +143,7 @@ fn the_clients_of_a_user_publish_at_one_rate() {
 }
 
 #[test]
-fn a_users_clients_have_so_many_retained_messages_together() {
+fn the_retained_messages_of_a_users_clients_are_limited_together() {
     every_world("[limits]\nuser_retained_messages = 1\nuser_retained_bytes = 1000\n", |world, version| {
         let refused = if version == V5 { 0x97 } else { 0x00 };
         let mut first = connect(world, version, "a1", "ann");
@@ -167,7 +167,7 @@ fn a_users_clients_have_so_many_retained_messages_together() {
 
 /// Clients connected before the first quota is set count, too.
 #[test]
-fn quotas_of_users_hold_after_a_reload() {
+fn user_quotas_apply_after_a_reload() {
     every_world("", |world, version| {
         let refused = if version == V5 { 0x97 } else { 0x80 };
         let mut first = connect(world, version, "a1", "ann");

@@ -60,7 +60,7 @@ pub(crate) fn user(folder: &Folder, arguments: &[&str], password: &str) {
 }
 
 #[test]
-fn a_password_lets_its_user_in_and_nobody_else() {
+fn a_password_authenticates_only_its_user() {
     for threads in [1, 2] {
         let world = World::new(threads, &[]);
         for (version, wrong, unknown) in [(V5, 0x86, 0x87), (V3_1_1, 4, 5)] {
@@ -76,7 +76,7 @@ fn a_password_lets_its_user_in_and_nobody_else() {
 }
 
 #[test]
-fn rules_know_the_user_and_not_who_a_client_says_it_is() {
+fn rules_use_the_authenticated_user() {
     let world = World::new(2, &["auth.anonymous=true"]);
     let mut ann = world.broker.connecting(V5, "a").user_name("ann").password(b"pencil").open();
     assert_eq!(ann.publish("users/ann/x", AtLeastOnce, b"x"), 0x10);
@@ -89,7 +89,7 @@ fn rules_know_the_user_and_not_who_a_client_says_it_is() {
 
 /// Hashing takes long, and connected clients are not affected.
 #[test]
-fn many_come_at_once_and_each_gets_its_answer() {
+fn many_simultaneous_clients_are_all_authenticated() {
     // A busy machine hashes slowly.
     let world = World::new(2, &[]);
     let mut bystander = world.broker.connecting(V5, "bystander").user_name("ann").password(b"pencil").open();
@@ -113,7 +113,7 @@ fn many_come_at_once_and_each_gets_its_answer() {
 }
 
 #[test]
-fn a_user_who_is_removed_is_disconnected_when_that_is_read() {
+fn a_removed_user_is_disconnected_at_the_reload() {
     let world = World::new(2, &[]);
     let mut ann = world.broker.connecting(V5, "a").user_name("ann").password(b"pencil").open();
     let mut bob = world.broker.connecting(V5, "b").user_name("bob").password(b"rubber").open();
@@ -130,7 +130,7 @@ fn a_user_who_is_removed_is_disconnected_when_that_is_read() {
 
 /// Failed passwords are in the audit log with the given names. A long User Name may be a token: it is truncated.
 #[test]
-fn the_audit_log_names_who_was_refused() {
+fn the_audit_log_names_the_refused_user() {
     let folder = Folder::new(&[("access.toml", RULES), ("token", TOKEN)]);
     user(&folder, &["add", "ann"], "pencil");
     let audit = format!("audit.file={}", folder.path().join("audit.log").display());
@@ -149,7 +149,7 @@ fn the_audit_log_names_who_was_refused() {
 }
 
 #[test]
-fn a_file_that_is_wrong_changes_nothing_and_says_where() {
+fn an_invalid_file_changes_nothing_and_the_error_has_its_location() {
     let world = World::new(1, &[]);
     let good = world.folder.read("users");
     world.folder.write(
@@ -162,7 +162,7 @@ fn a_file_that_is_wrong_changes_nothing_and_says_where() {
 }
 
 #[test]
-fn password_files_of_mosquitto_are_read_as_they_are() {
+fn password_files_of_mosquitto_are_read_unchanged() {
     // By mosquitto_passwd 2.0, and by its older format.
     let salt = [7; 12];
     let mut hash = [0; 64];
@@ -182,7 +182,7 @@ fn password_files_of_mosquitto_are_read_as_they_are() {
 
 /// [MQTT-4.12.0-2], [MQTT-4.12.0-4], [MQTT-4.12.0-5], RFC 7677.
 #[test]
-fn scram_shows_who_somebody_is_without_the_password() {
+fn scram_authenticates_without_sending_the_password() {
     for threads in [1, 2] {
         let world = World::new(threads, &[]);
         for name in ["a", "b", "c", "d"] {
@@ -259,7 +259,7 @@ fn repeated_auth_failures_ban_the_client() {
 }
 
 #[test]
-fn an_open_listener_needs_a_word_for_it() {
+fn an_open_listener_must_be_configured() {
     for (arguments, expected) in
         [(["--listen", "0.0.0.0:1883"], "auth.anonymous"), (["--set", "auth.anonymous=false"], "auth.password_file")]
     {
@@ -279,7 +279,7 @@ fn an_open_listener_needs_a_word_for_it() {
 /// A session belongs to its Client Identifier. Another user with that identifier only receives what it may receive itself, also after a
 /// restart, when the broker does not know the previous user.
 #[test]
-fn another_user_gets_nothing_of_a_session_that_it_may_not_have() {
+fn another_user_gets_nothing_of_a_foreign_session() {
     for restarts in [false, true] {
         let data = Folder::new(&[]);
         let data = format!("data.path={}", data.path().join("data").display());

@@ -49,7 +49,7 @@ fn a_will_is_not_published_after_a_normal_disconnect() {
 
 /// [MQTT-3.14.4-3], [MQTT-3.1.2-10]: deleted permanently, also if the session continues and ends later.
 #[test]
-fn a_will_deleted_by_disconnect_does_not_come_back_when_the_session_ends() {
+fn a_will_deleted_by_disconnect_is_not_published_at_session_end() {
     every_thread_count(|case| {
         let broker = case.broker();
         let (mut watcher, mut fencer) = watchers(case, &broker);
@@ -118,7 +118,7 @@ fn a_will_that_is_not_retained_is_not_retained() {
 
 /// [MQTT-3.3.1-6]: an empty retained will deletes the retained message.
 #[test]
-fn an_empty_retained_will_deletes_what_was_retained() {
+fn an_empty_retained_will_clears_the_retained_message() {
     every_case(|case| {
         let broker = case.broker();
         let (mut watcher, mut fencer) = watchers(case, &broker);
@@ -337,7 +337,7 @@ fn the_message_expiry_of_a_will_counts_from_its_publication() {
 
 /// [MQTT-3.8.3-3]: a will is published by its client, so No Local applies to it too.
 #[test]
-fn no_local_holds_for_a_will() {
+fn no_local_applies_to_a_will() {
     every_thread_count(|case| {
         let broker = case.broker();
         let (mut watcher, mut fencer) = watchers(case, &broker);

@@ -25,7 +25,7 @@ fn id(n: u16) -> PacketId {
 }
 
 #[test]
-fn identifiers_wrap_round_and_stay_unique() {
+fn identifiers_wrap_around_and_stay_unique() {
     let mut out = Outbound::default();
     for n in 0..200_000u32 {
         let given = out.next_packet_id().expect("window is short");
@@ -39,7 +39,7 @@ fn identifiers_wrap_round_and_stay_unique() {
 }
 
 #[test]
-fn there_is_no_identifier_only_while_all_are_taken() {
+fn an_identifier_is_available_unless_all_are_taken() {
     let mut out = Outbound::default();
     for n in 0..65_535 {
         out.start(delivery(n));
@@ -51,7 +51,7 @@ fn there_is_no_identifier_only_while_all_are_taken() {
 }
 
 #[test]
-fn an_old_message_holds_up_no_others() {
+fn an_old_message_does_not_delay_others() {
     let mut out = Outbound::default();
     let stuck = [id(1), id(7)];
     for _ in 0..300_000u32 {
@@ -81,7 +81,7 @@ fn an_old_message_holds_up_no_others() {
 }
 
 #[test]
-fn resends_in_order_what_is_not_done() {
+fn unacknowledged_messages_are_resent_in_order() {
     let mut out = Outbound::default();
     for n in 0..4 {
         out.start(delivery(n));
@@ -131,7 +131,7 @@ fn counted_bytes_follow_queue_and_window() {
 }
 
 #[test]
-fn identifiers_beside_a_delivery_count_too() {
+fn subscription_identifiers_of_a_delivery_are_counted() {
     let many: Vec<_> = (1..=1_000).filter_map(SubscriptionId::new).collect();
     let with_ids = PendingMessage { subscription_ids: many.as_slice().into(), ..delivery(1) };
     assert_eq!(with_ids.counted_bytes(), delivery(1).counted_bytes() + 4_000 + size_of::<Box<[SubscriptionId]>>());
@@ -139,7 +139,7 @@ fn identifiers_beside_a_delivery_count_too() {
 
 /// More messages become stragglers than a sparse window has slots, and the sequence reaches their identifiers again.
 #[test]
-fn the_sequence_passes_over_many_stragglers() {
+fn the_sequence_skips_many_stragglers() {
     let mut out = Outbound::default();
     let stuck: Vec<PacketId> = (1..=3_000).map(id).collect();
     for n in 0..3_000 {
@@ -176,12 +176,12 @@ fn large(n: u64) -> PendingMessage {
 }
 
 #[test]
-fn an_entry_of_a_queue_stays_small() {
+fn a_queue_entry_is_small() {
     assert!(size_of::<PendingMessage>() <= 56, "{} bytes", size_of::<PendingMessage>());
 }
 
 #[test]
-fn a_queue_is_made_cold_in_order_and_sent_as_it_was() {
+fn a_spilled_queue_is_sent_in_order_and_unchanged() {
     let account = spill_account();
     let mut out = Outbound::default();
     (0..10).for_each(|n| out.enqueue(large(n)));
@@ -220,7 +220,7 @@ fn a_queue_is_made_cold_in_order_and_sent_as_it_was() {
 }
 
 #[test]
-fn what_has_left_the_queue_or_is_another_message_is_not_made_cold() {
+fn removed_and_other_messages_are_not_spilled() {
     let account = spill_account();
     let mut out = Outbound::default();
     (0..3).for_each(|n| out.enqueue(large(n)));
@@ -240,7 +240,7 @@ fn what_has_left_the_queue_or_is_another_message_is_not_made_cold() {
 }
 
 #[test]
-fn cold_messages_of_the_window_are_told_before_they_are_sent_again() {
+fn spilled_messages_in_flight_are_reported_before_resending() {
     let account = spill_account();
     let mut out = Outbound::default();
     for n in 0..3 {
@@ -262,7 +262,7 @@ fn cold_messages_of_the_window_are_told_before_they_are_sent_again() {
 }
 
 #[test]
-fn what_has_been_in_the_window_for_a_while_may_be_made_cold() {
+fn messages_in_flight_for_a_while_can_be_spilled() {
     let account = spill_account();
     let mut out = Outbound::default();
     (0..3).for_each(|n| out.start(large(n)));
@@ -293,7 +293,7 @@ fn what_has_been_in_the_window_for_a_while_may_be_made_cold() {
 }
 
 #[test]
-fn a_queue_that_nothing_leaves_for_a_while_stands_still() {
+fn a_queue_without_progress_for_a_while_is_stalled() {
     let mut out = Outbound::default();
     (0..3).for_each(|n| out.enqueue(large(n)));
     assert!(out.next_to_spill(2, 100, &mut 100).is_some_and(|(number, _)| number == 2));

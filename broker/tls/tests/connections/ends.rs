@@ -5,7 +5,7 @@ use tautwire_tls::TlsErrorKind;
 use crate::support::{Authority, Client, material, server};
 
 #[test]
-fn the_end_comes_after_all_that_was_said_before() {
+fn the_close_follows_all_data() {
     let authority = Authority::new("a");
     let server = server(material(&authority.issue(&["localhost"], 1)));
     let mut pair = Client::of(&authority).connect(&server);
@@ -23,7 +23,7 @@ fn the_end_comes_after_all_that_was_said_before() {
 }
 
 #[test]
-fn the_client_is_told_that_nothing_more_comes() {
+fn the_client_receives_close_notify() {
     let authority = Authority::new("a");
     let server = server(material(&authority.issue(&["localhost"], 1)));
     let mut pair = Client::of(&authority).connect(&server);
@@ -46,7 +46,7 @@ fn the_client_is_told_that_nothing_more_comes() {
 }
 
 #[test]
-fn a_client_that_does_not_speak_tls_is_known() {
+fn a_client_without_tls_is_detected() {
     let authority = Authority::new("a");
     let server = server(material(&authority.issue(&["localhost"], 1)));
     for bytes in [&b"\x10\x0c\x00\x04MQTT\x04\x02\x00\x3c\x00\x00"[..], b"GET / HTTP/1.1\r\n\r\n"] {
@@ -81,7 +81,7 @@ fn tampering_ends_the_connection() {
 
 /// However it is split, input that is not TLS fails without a panic, and holds little memory.
 #[test]
-fn noise_holds_little() {
+fn random_bytes_hold_little_memory() {
     let authority = Authority::new("a");
     let server = server(material(&authority.issue(&["localhost"], 1)));
     for seed in 0..200u32 {

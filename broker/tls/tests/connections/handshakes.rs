@@ -6,7 +6,7 @@ use tautwire_tls::{ClientCertificates, MinimumVersion, Protocol, TlsErrorKind, T
 use crate::support::{Authority, Client, Pair, TLS12, TLS13, material, server};
 
 #[test]
-fn a_client_is_shown_the_certificate_with_the_name_that_it_asks_for() {
+fn the_certificate_matches_the_requested_server_name() {
     let authority = Authority::new("a");
     let leaves = [
         authority.issue(&["First.example"], 1),
@@ -36,7 +36,7 @@ fn a_client_is_shown_the_certificate_with_the_name_that_it_asks_for() {
 }
 
 #[test]
-fn who_does_not_accept_the_broker_is_known() {
+fn a_client_that_refuses_the_certificate_is_reported() {
     let server = server(material(&Authority::new("a").issue(&["localhost"], 1)));
     let mut pair = Client::of(&Authority::new("b")).connect(&server);
     pair.run();
@@ -45,7 +45,7 @@ fn who_does_not_accept_the_broker_is_known() {
 }
 
 #[test]
-fn certificates_of_clients_are_looked_at() {
+fn client_certificates_are_verified() {
     let authority = Authority::new("a");
     let mine = Authority::new("mine");
     let (good, revoked) = (mine.issue(&["sensor-1"], 10), mine.issue(&["sensor-2"], 11));
@@ -100,7 +100,7 @@ fn certificates_of_clients_are_looked_at() {
 }
 
 #[test]
-fn another_protocol_is_refused_and_none_is_fine() {
+fn another_alpn_protocol_is_refused_and_none_is_accepted() {
     let authority = Authority::new("a");
     let material = material(&authority.issue(&["localhost"], 1));
     for (protocol, alpn, is_right) in [
@@ -123,7 +123,7 @@ fn another_protocol_is_refused_and_none_is_fine() {
 }
 
 #[test]
-fn an_old_version_is_refused_where_it_is_not_served() {
+fn a_disabled_version_is_refused() {
     let authority = Authority::new("a");
     let mut material = material(&authority.issue(&["localhost"], 1));
     material.minimum_version = MinimumVersion::Tls13;
@@ -136,7 +136,7 @@ fn an_old_version_is_refused_where_it_is_not_served() {
 
 /// Also after a change of certificates, but not of trusted authorities: a resumed session presents no certificate again.
 #[test]
-fn who_comes_back_has_a_short_handshake() {
+fn a_returning_client_resumes_its_session() {
     let authority = Authority::new("a");
     let mine = Authority::new("mine");
     let client = mine.issue(&["sensor"], 5);
@@ -169,7 +169,7 @@ fn who_comes_back_has_a_short_handshake() {
 }
 
 #[test]
-fn other_material_holds_for_new_connections() {
+fn new_certificates_apply_to_new_connections() {
     let (one, two) = (Authority::new("one"), Authority::new("two"));
     let server = server(material(&one.issue(&["localhost"], 1)));
     let mut before = Client::of(&one).connect(&server);

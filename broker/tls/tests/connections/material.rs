@@ -5,7 +5,7 @@ use tautwire_tls::{ClientCertificates, Identity, Pem, Protocol, TlsServer, TlsSe
 use crate::support::{Authority, material, pem};
 
 #[test]
-fn each_mistake_is_named() {
+fn each_error_is_reported() {
     let authority = Authority::new("a");
     let (leaf, other) = (authority.issue(&["localhost"], 1), authority.issue(&["localhost"], 2));
     let right = material(&leaf);
@@ -55,7 +55,7 @@ fn each_mistake_is_named() {
 }
 
 #[test]
-fn keys_are_not_shown() {
+fn debug_output_has_no_keys() {
     let leaf = Authority::new("a").issue(&["localhost"], 1);
     let shown = format!("{:?}", material(&leaf));
     assert!(!shown.contains("BEGIN") && !shown.contains(&leaf.key[30..60]), "{shown}");

@@ -14,7 +14,7 @@ fn bytes(count: usize) -> Vec<u8> {
 }
 
 #[test]
-fn both_sides_hear_each_other_in_both_versions() {
+fn both_versions_transfer_data_in_both_directions() {
     let authority = Authority::new("a");
     for (versions, version) in [(&TLS13, "1.3"), (&TLS12, "1.2")] {
         let mut pair = pair(&authority, versions);
@@ -35,7 +35,7 @@ fn both_sides_hear_each_other_in_both_versions() {
 
 /// A large payload is not copied next to its packet header, and small packets share a record.
 #[test]
-fn a_large_piece_has_records_of_its_own_and_small_ones_share_theirs() {
+fn a_large_slice_has_its_own_records_and_small_ones_share() {
     /// The content type, and the authentication tag.
     const EXTRA_BYTES: usize = 1 + 16;
     let mut pair = pair(&Authority::new("a"), &TLS13);
@@ -50,7 +50,7 @@ fn a_large_piece_has_records_of_its_own_and_small_ones_share_theirs() {
 
 /// Sealed records are held for the client, whatever their size.
 #[test]
-fn a_client_that_is_behind_gets_less_at_a_time() {
+fn a_lagging_client_receives_smaller_parts() {
     let mut pair = pair(&Authority::new("a"), &TLS13);
     pair.run();
     assert_eq!(pair.tls.plain_max_bytes(), tautwire_tls::PLAIN_MAX_BYTES);
@@ -64,7 +64,7 @@ fn a_client_that_is_behind_gets_less_at_a_time() {
 
 /// Some clients connect and send nothing: they must not cost much.
 #[test]
-fn one_that_does_nothing_holds_no_buffers() {
+fn an_idle_connection_holds_no_buffers() {
     let mut pair = pair(&Authority::new("a"), rustls::ALL_VERSIONS);
     pair.client_sends(&bytes(100_000));
     pair.run();
@@ -78,7 +78,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn pieces_arrive_in_their_order(sizes in prop::collection::vec(prop_oneof![0usize..40, 8_000usize..8_400, 0usize..20_000], 0..4)) {
+    fn slices_arrive_in_order(sizes in prop::collection::vec(prop_oneof![0usize..40, 8_000usize..8_400, 0usize..20_000], 0..4)) {
         let mut pair = pair(&Authority::new("a"), &TLS13);
         pair.run();
         let sent = bytes(sizes.iter().sum());
@@ -96,7 +96,7 @@ proptest! {
     }
 
     #[test]
-    fn what_comes_is_the_same_however_it_is_cut(
+    fn input_is_the_same_however_it_is_split(
         sizes in prop::collection::vec(1usize..40_000, 1..8),
         read_bytes in prop_oneof![1usize..20, 20usize..5_000, Just(usize::MAX)],
         room_bytes in prop_oneof![1usize..20, 20usize..40_000, Just(128 << 10)],

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_that_stay_are_found_while_the_segments_go() {
+    fn remaining_entries_are_found_while_segments_are_removed() {
         let mut edges = Edges::new();
         let count = SEGMENT_ENTRIES as u32 * 21;
         let stays = |node: u32| node.is_multiple_of(97);

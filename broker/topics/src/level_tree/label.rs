@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_of_every_length_around_the_inline_limit_comes_back() {
+    fn text_around_the_inline_limit_round_trips() {
         let mut long = LongLabels::new();
         for len in [0, 1, INLINE_BYTES - 1, INLINE_BYTES, INLINE_BYTES + 1, 254, 255, 256, 65_535] {
             let text: Vec<u8> = (0..len).map(|i| b'a' + (i % 26) as u8).collect();

@@ -33,7 +33,7 @@ fn put(tree: &mut LevelTree<u32>, path: &str, value: u32) -> NodeId {
 }
 
 #[test]
-fn a_path_that_shares_only_its_beginning_costs_one_node() {
+fn a_path_that_shares_only_its_prefix_costs_one_node() {
     let mut tree = LevelTree::new();
     put(&mut tree, "w/1/+/x", 1);
     assert_eq!(tree.node_count(), 2);
@@ -45,7 +45,7 @@ fn a_path_that_shares_only_its_beginning_costs_one_node() {
 }
 
 #[test]
-fn a_split_tail_keeps_its_node_its_payload_and_its_place() {
+fn a_split_tail_keeps_its_node_payload_and_position() {
     let mut tree = LevelTree::new();
     let first = put(&mut tree, "a/b/c/d/e", 1);
     put(&mut tree, "z", 2);
@@ -62,7 +62,7 @@ fn a_split_tail_keeps_its_node_its_payload_and_its_place() {
 }
 
 #[test]
-fn a_path_inside_and_a_path_behind_a_tail_are_told_apart() {
+fn paths_inside_and_after_a_tail_are_distinguished() {
     let mut tree = LevelTree::new();
     let tail = put(&mut tree, "a/b", 1);
     assert_eq!(tree.find("a"), None);
@@ -74,7 +74,7 @@ fn a_path_inside_and_a_path_behind_a_tail_are_told_apart() {
 }
 
 #[test]
-fn wildcards_stand_first_among_children_whatever_the_order_of_arrival() {
+fn wildcards_are_first_among_children_in_any_insertion_order() {
     for order in [["x", "+", "#", "y"], ["#", "x", "y", "+"], ["+", "x", "y", "#"], ["x", "#", "y", "+"]] {
         let mut tree = LevelTree::new();
         for (value, path) in (0..).zip(order) {
@@ -113,7 +113,7 @@ fn removing_first_middle_last_and_only_children_keeps_the_links() {
 }
 
 #[test]
-fn pruning_stops_at_what_is_still_needed() {
+fn pruning_stops_at_nodes_in_use() {
     let mut tree = LevelTree::new();
     put(&mut tree, "a/b", 1);
     let below = put(&mut tree, "a/b/c/d", 2);
@@ -130,7 +130,7 @@ fn pruning_stops_at_what_is_still_needed() {
 }
 
 #[test]
-fn an_emptied_large_tree_gives_its_memory_back() {
+fn an_emptied_large_tree_frees_its_memory() {
     let mut tree = LevelTree::new();
     let empty_bytes = tree.memory_bytes();
     let nodes: Vec<NodeId> =

@@ -37,12 +37,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_example_of_the_standard_is_answered_as_there() {
+    fn the_example_of_the_standard_has_its_accept_key() {
         assert_eq!(accept_key("dGhlIHNhbXBsZSBub25jZQ==").as_deref(), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
     }
 
     #[test]
-    fn a_key_of_another_length_or_alphabet_is_none() {
+    fn a_key_of_another_length_or_alphabet_is_invalid() {
         for key in [
             "",
             "==",
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn base64_is_that_of_its_standard() {
+    fn base64_matches_its_standard() {
         let vectors =
             [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("foobar", "Zm9vYmFy")];
         for (bytes, text) in vectors {

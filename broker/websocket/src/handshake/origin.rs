@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_this_machine_and_of_the_asked_address_may_connect() {
+    fn pages_of_this_machine_and_the_requested_address_can_connect() {
         for origin in [
             "http://localhost",
             "http://localhost:3000",
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn other_pages_may_not() {
+    fn other_pages_cannot_connect() {
         for origin in [
             "",
             "null",
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn origins_that_are_listed_may_connect() {
+    fn listed_origins_can_connect() {
         let listed = origins(&["https://example.org", "http://dash.example.org:3000", "null"]);
         for origin in ["https://example.org", "HTTPS://Example.ORG", "http://dash.example.org:3000", "null"] {
             assert!(listed.allow(origin, HOST), "{origin}");
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_origin_cannot_be_listed() {
+    fn an_invalid_origin_cannot_be_listed() {
         for text in [
             "",
             "example.org",

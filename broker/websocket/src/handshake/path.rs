@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_query_does_not_matter_and_all_else_does() {
+    fn a_query_is_ignored_and_everything_else_matters() {
         let path = Path::default();
         for target in ["/mqtt", "/mqtt?", "/mqtt?a=/b"] {
             assert!(path.matches_target(target), "{target}");
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_can_stand_in_a_request_line_is_a_path() {
+    fn only_characters_of_a_request_line_are_a_path() {
         for path in ["/", "/mqtt", "/a/b-c_%20~"] {
             assert!(Path::new(path).is_some(), "{path}");
         }

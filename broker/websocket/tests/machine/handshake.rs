@@ -10,7 +10,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn a_handshake_with_frames_behind_it_may_come_in_any_pieces(
+    fn a_handshake_followed_by_frames_can_be_split_anywhere(
         mqtt in vec(any::<u8>(), 0..200),
         cuts in vec(1_usize..100, 0..40),
     ) {
@@ -22,7 +22,7 @@ proptest! {
     }
 
     #[test]
-    fn a_request_with_bytes_changed_means_the_same_in_any_pieces(
+    fn a_changed_request_is_handled_the_same_in_any_pieces(
         changes in vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
         cuts in vec(1_usize..50, 0..40),
     ) {
@@ -42,7 +42,7 @@ proptest! {
 }
 
 #[test]
-fn the_head_is_bounded_exactly() {
+fn the_size_limit_of_the_head_is_exact() {
     let filled = |bytes: usize| {
         let padding = "x".repeat(bytes - REQUEST.len() - "X: \r\n".len());
         REQUEST.replacen("\r\n", &format!("\r\nX: {padding}\r\n"), 1)
@@ -64,7 +64,7 @@ fn the_head_is_bounded_exactly() {
 }
 
 #[test]
-fn a_handshake_that_is_not_over_is_ended_in_http() {
+fn an_unfinished_handshake_ends_in_http() {
     for (code, status) in [(CloseCode::GOING_AWAY, "503"), (CloseCode::NORMAL, "408")] {
         let mut websocket = WebSocket::new(config());
         websocket.receive(&mut b"GET /mqtt".to_vec());

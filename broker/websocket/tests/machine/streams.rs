@@ -48,7 +48,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn any_frames_in_any_pieces_give_the_bytes_that_were_sent(
+    fn any_frames_in_any_pieces_give_the_sent_bytes(
         pieces in vec(piece(), 0..6),
         cuts in vec(1_usize..400, 0..60),
     ) {
@@ -61,7 +61,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_mean_the_same_in_any_pieces(
+    fn any_bytes_are_handled_the_same_in_any_pieces(
         start in vec(piece(), 0..3),
         noise in vec(any::<u8>(), 0..300),
         cuts in vec(1_usize..20, 0..200),
@@ -74,7 +74,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_in_any_steps_is_frames_of_what_was_to_be_sent(
+    fn output_written_in_any_steps_is_valid_frames(
         batches in vec((payload(), any::<bool>()), 1..6),
         step in 1_usize..5000,
     ) {
@@ -119,7 +119,7 @@ fn output_that_grows_while_it_is_written_stays_in_frames() {
 }
 
 #[test]
-fn limits_are_kept_exactly() {
+fn limits_are_exact() {
     let key = [9, 8, 7, 6];
     for (wire, expected) in [
         (frame(FIN | BINARY, key, &[0; 70_000]), None),
@@ -140,7 +140,7 @@ fn limits_are_kept_exactly() {
 }
 
 #[test]
-fn nothing_is_taken_after_the_end() {
+fn nothing_is_accepted_after_the_end() {
     let key = [0; 4];
     for (end, end_reason) in [
         (
@@ -162,7 +162,7 @@ fn nothing_is_taken_after_the_end() {
 }
 
 #[test]
-fn what_is_pending_goes_before_the_close_frame() {
+fn pending_output_precedes_the_close_frame() {
     let mut websocket = open();
     websocket.receive(&mut frame(FIN | CLOSE, [1; 4], &[]));
     // The end is not reported before all earlier input has been processed.

@@ -47,7 +47,7 @@ func (v vector) run(t *testing.T) (written []string, err error) {
 	return written, user.Finish([]byte(*v.ServerFinal))
 }
 
-func TestEveryVectorGoesAsItIsWritten(t *testing.T) {
+func TestEveryVectorSucceeds(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "spec", "vectors", "scram", "cases.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func ann(t *testing.T) *User {
 	return user
 }
 
-func TestKeysAreKeptForTheSameSaltAndIterations(t *testing.T) {
+func TestKeysAreCachedForTheSameSaltAndIterations(t *testing.T) {
 	user := ann(t)
 	first := challenged(t, user, challenge)
 	// Without the password, only cached keys give the same proof.
@@ -119,7 +119,7 @@ func TestKeysAreKeptForTheSameSaltAndIterations(t *testing.T) {
 	}
 }
 
-func TestEachExchangeHasANonceOfItsOwn(t *testing.T) {
+func TestEachExchangeHasItsOwnNonce(t *testing.T) {
 	user := ann(t)
 	first, err := user.Begin(t.Context())
 	second, err2 := user.Begin(t.Context())
@@ -128,7 +128,7 @@ func TestEachExchangeHasANonceOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestSuccessThatComesTooEarlyOrTwiceProvesNothing(t *testing.T) {
+func TestEarlyOrRepeatedSuccessProvesNothing(t *testing.T) {
 	user := ann(t)
 	unproved := func() {
 		t.Helper()
@@ -149,7 +149,7 @@ func TestSuccessThatComesTooEarlyOrTwiceProvesNothing(t *testing.T) {
 	unproved()
 }
 
-func TestTheMostIterationsCanBeSetAndTheFewestCannot(t *testing.T) {
+func TestOnlyTheMaximumOfIterationsIsConfigurable(t *testing.T) {
 	user := ann(t)
 	user.MaxIterations = 4095
 	user.begin("nonce")
@@ -160,7 +160,7 @@ func TestTheMostIterationsCanBeSetAndTheFewestCannot(t *testing.T) {
 	challenged(t, user, "r=nonce-and-more,s=AAAA,i=100001")
 }
 
-func TestNothingSecretIsShown(t *testing.T) {
+func TestOutputHasNoSecrets(t *testing.T) {
 	user := ann(t)
 	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
 		shown := fmt.Sprintf(format, user)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestAProcessThatIsBeingStartedDoesNotKeepTheFileLocked(t *testing.T) {
+func TestStartingProcessDoesNotKeepTheFileLocked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "session.lock")
 	lock, err := lockFile(path)
 	if err != nil {

@@ -39,7 +39,7 @@ func TestTheStateSurvivesClosing(t *testing.T) {
 	}
 }
 
-func TestMemoryGivesTheSessionToOneClientAfterAnother(t *testing.T) {
+func TestMemoryStorePassesTheSessionToTheNextClient(t *testing.T) {
 	memory := NewMemory()
 	if _, err := memory.Load(); err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestMemoryGivesTheSessionToOneClientAfterAnother(t *testing.T) {
 
 // Whatever a crash leaves of the file, opening it returns the state after a number of complete changes, at least
 // those that were synced.
-func TestACrashAtAnyByteLosesOnlyWhatWasNotSynced(t *testing.T) {
+func TestCrashAtAnyByteLosesOnlyUnsyncedChanges(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "session")
 	file := open(t, path)
@@ -112,7 +112,7 @@ func TestACrashAtAnyByteLosesOnlyWhatWasNotSynced(t *testing.T) {
 	}
 }
 
-func TestADamagedByteCutsTheFileThere(t *testing.T) {
+func TestDamagedByteTruncatesTheFile(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "session")
 	file := open(t, path)
@@ -136,7 +136,7 @@ func TestADamagedByteCutsTheFileThere(t *testing.T) {
 	}
 }
 
-func TestAFileOfSomethingElseIsLeftAlone(t *testing.T) {
+func TestForeignFileIsLeftUnchanged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "session")
 	content := []byte("these are the notes of last summer")
 	_ = os.WriteFile(path, content, 0o600)
@@ -148,7 +148,7 @@ func TestAFileOfSomethingElseIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestAFileIsOpenOnce(t *testing.T) {
+func TestFileIsOpenedOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "session")
 	file := open(t, path)
 	if _, err := OpenFile(path, FileOptions{}); !errors.Is(err, ErrInUse) {
@@ -244,7 +244,7 @@ func TestCompactionKeepsTheState(t *testing.T) {
 }
 
 // Changes are recorded during compaction.
-func TestRecordingGoesOnDuringCompaction(t *testing.T) {
+func TestRecordingContinuesDuringCompaction(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "session")
 	file, err := OpenFile(path, FileOptions{CompactBytes: 256, WithoutSync: true})
 	if err != nil {

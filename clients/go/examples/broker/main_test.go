@@ -9,7 +9,7 @@ import (
 	"github.com/tautwire/tautwire/clients/go/client"
 )
 
-func TestItHandsMessagesOn(t *testing.T) {
+func TestBrokerForwardsMessages(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 
 var start = time.Unix(1_000_000, 0)
 
-func TestIdentifiersAreNotUsedTwice(t *testing.T) {
+func TestIdentifiersAreNotReusedWhileInUse(t *testing.T) {
 	s := made(nil)
 	connect(s, true, 3)
 	first := publish(t, s, "a", packets.AtLeastOnce)
@@ -27,7 +27,7 @@ func TestIdentifiersAreNotUsedTwice(t *testing.T) {
 	}
 }
 
-func TestTheWindowHoldsPublishesBackAndNothingElse(t *testing.T) {
+func TestWindowDelaysOnlyPublishes(t *testing.T) {
 	s := made(nil)
 	connect(s, true, 2)
 	for range 4 {
@@ -46,7 +46,7 @@ func TestTheWindowHoldsPublishesBackAndNothingElse(t *testing.T) {
 	expect(t, s)
 }
 
-func TestAResumedSessionSendsReleasesThenMessagesInOrder(t *testing.T) {
+func TestResumedSessionSendsReleasesThenMessagesInOrder(t *testing.T) {
 	s := made(nil)
 	connect(s, true, 10)
 	for range 4 {
@@ -69,7 +69,7 @@ func TestAResumedSessionSendsReleasesThenMessagesInOrder(t *testing.T) {
 	}
 }
 
-func TestAnAcknowledgementOfWhatWasNotSentAgainCounts(t *testing.T) {
+func TestAcknowledgementOfAnUnsentMessageCounts(t *testing.T) {
 	s := made(nil)
 	connect(s, true, 10)
 	for range 3 {
@@ -84,7 +84,7 @@ func TestAnAcknowledgementOfWhatWasNotSentAgainCounts(t *testing.T) {
 	expect(t, s, "PUBLISH 3 dup")
 }
 
-func TestAMessageThatComesAgainIsDeliveredOnce(t *testing.T) {
+func TestResentMessageIsDeliveredOnce(t *testing.T) {
 	for _, qos := range []packets.QoS{packets.AtLeastOnce, packets.ExactlyOnce} {
 		ack := map[packets.QoS]string{packets.AtLeastOnce: "PUBACK ", packets.ExactlyOnce: "PUBREC "}[qos]
 		s := made(nil)
@@ -127,7 +127,7 @@ func TestAMessageThatComesAgainIsDeliveredOnce(t *testing.T) {
 	}
 }
 
-func TestAnIdentifierOfALostSessionIsAnotherMessage(t *testing.T) {
+func TestIdentifierOfALostSessionIsAnotherMessage(t *testing.T) {
 	s := made(nil)
 	connect(s, true, 10)
 	old, _ := s.OnPublish(1, packets.ExactlyOnce, false, 1)
@@ -157,7 +157,7 @@ func TestAllReceiversMustAcknowledge(t *testing.T) {
 	expect(t, s, "PUBACK 1 0x97")
 }
 
-func TestOurReceiveMaximumIsHeld(t *testing.T) {
+func TestOwnReceiveMaximumIsEnforced(t *testing.T) {
 	s := made(nil)
 	s.config.ReceiveMaximum = 2
 	connect(s, true, 10)
@@ -172,7 +172,7 @@ func TestOurReceiveMaximumIsHeld(t *testing.T) {
 	}
 }
 
-func TestTheExpiryIntervalShrinksWhileWaiting(t *testing.T) {
+func TestExpiryIntervalShrinksWhileWaiting(t *testing.T) {
 	s := made(nil)
 	p, _ := packets.NewPublish("a", nil)
 	p.SetMessageExpiryInterval(100)
@@ -195,7 +195,7 @@ func TestTheExpiryIntervalShrinksWhileWaiting(t *testing.T) {
 	expect(t, s, "PUBLISH 1 dup")
 }
 
-func TestTheStoreHasTheStateOfTheSession(t *testing.T) {
+func TestStoreHasTheStateOfTheSession(t *testing.T) {
 	memory := store.NewMemory()
 	_, _ = memory.Load()
 	s := made(memory)

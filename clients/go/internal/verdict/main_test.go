@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestEachLineGetsItsVerdict(t *testing.T) {
+func TestEachLineGetsItsResult(t *testing.T) {
 	const lines = `4 100 c000
 5 100 d000c0
 4 100 c001
@@ -35,7 +35,7 @@ malformed 129 auth_before_v5 2 AUTH exists only in MQTT 5.0: do not send it in 3
 	}
 }
 
-func TestLinesThatAreNoneAreRefused(t *testing.T) {
+func TestInvalidLinesAreRefused(t *testing.T) {
 	for _, line := range []string{"6 100 c000", "4 100", "4 many c000", "4 100 c0zz"} {
 		if err := run(strings.NewReader(line), &strings.Builder{}); err == nil {
 			t.Errorf("%q has an answer", line)

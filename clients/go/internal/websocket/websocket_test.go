@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-func TestBytesGoThroughBothWays(t *testing.T) {
+func TestBytesPassInBothDirections(t *testing.T) {
 	client, server := open(t)
 	for _, size := range []int{0, 1, 7, 125, 126, 127, 65535, 65536, 65537, 300_000} {
 		sent := make([]byte, size)
@@ -99,7 +99,7 @@ func TestBrokenFramesAreRefused(t *testing.T) {
 	}
 }
 
-func TestAStreamThatEndsWithinAFrameIsNoCleanEnd(t *testing.T) {
+func TestEndWithinAFrameIsNotClean(t *testing.T) {
 	for _, wire := range [][]byte{{0x82}, {0x82, 5, 'a'}, {0x82, 126, 1}} {
 		conn := newConn(&recorder{}, bufio.NewReader(bytes.NewReader(wire)), true)
 		if _, err := io.ReadAll(conn); err != io.ErrUnexpectedEOF {
@@ -108,7 +108,7 @@ func TestAStreamThatEndsWithinAFrameIsNoCleanEnd(t *testing.T) {
 	}
 }
 
-func TestTheServerRefusesWhatIsNotMQTTOverWebSocket(t *testing.T) {
+func TestServerRefusesOtherSubprotocols(t *testing.T) {
 	good := "GET /mqtt HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: keep-alive, Upgrade\r\n" +
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: x, mqtt\r\n\r\n"
 	for _, each := range []struct{ name, change, to, status string }{
@@ -141,7 +141,7 @@ func TestTheServerRefusesWhatIsNotMQTTOverWebSocket(t *testing.T) {
 	}
 }
 
-func TestTheClientRefusesAServerThatAgreesToSomethingElse(t *testing.T) {
+func TestClientRefusesOtherSubprotocols(t *testing.T) {
 	for _, each := range []struct{ name, answer string }{
 		{"another status", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"},
 		{"no upgrade", "HTTP/1.1 101 X\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n"},
@@ -163,7 +163,7 @@ func TestTheClientRefusesAServerThatAgreesToSomethingElse(t *testing.T) {
 	}
 }
 
-func TestAnEndedContextEndsTheHandshake(t *testing.T) {
+func TestCanceledContextEndsTheHandshake(t *testing.T) {
 	near, far := net.Pipe()
 	defer far.Close()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiting_doubles_up_to_the_most_and_varies_by_a_half() {
+    fn delays_double_up_to_the_maximum_with_jitter() {
         let reconnect = Reconnect { min: Duration::from_millis(100), max: Duration::from_secs(1) };
         for random in [0, u64::MAX] {
             let mut backoff = Backoff::default();

@@ -124,7 +124,7 @@ mod tests {
 
     /// The file also has codes that this client does not use.
     #[test]
-    fn texts_are_those_of_all_languages() {
+    fn texts_match_all_languages() {
         let shared = shared();
         for (code, text) in TEXTS {
             let found = shared.iter().find(|(known, _)| known == code).map(|(_, text)| text.as_str());
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_says_what_is_wrong_what_it_was_and_its_code() {
+    fn a_message_contains_cause_value_and_code() {
         let refused = Error::refused(Refused::Subscription("a/#".into()), ReasonCode::NotAuthorized, Some("no"));
         assert_eq!(
             refused.to_string(),

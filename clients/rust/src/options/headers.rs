@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_would_change_the_request_is_refused_and_shows_no_secret() {
+    fn headers_that_change_the_request_are_refused_without_secrets() {
         for (name, value) in [
             ("", "secret"),
             ("a b", "secret"),

@@ -383,14 +383,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_without_an_identifier_gets_one_that_every_server_takes() {
+    fn a_client_without_an_identifier_gets_a_valid_one() {
         let (first, second) = (random_client_id(), random_client_id());
         assert_ne!(first, second);
         assert!(first.len() <= 23, "{first}");
     }
 
     #[test]
-    fn seconds_are_rounded_up_and_end_at_the_most_that_can_be_said() {
+    fn seconds_are_rounded_up_to_the_maximum() {
         let options = |expiry| Options::new("mqtt://h").expect("an address").session_expiry(expiry);
         assert_eq!(options(Duration::ZERO).session_expiry_s, 0);
         assert_eq!(options(Duration::from_millis(1001)).session_expiry_s, 2);
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_do_not_show() {
+    fn debug_output_has_no_secrets() {
         let options = Options::new("mqtt://h").expect("an address").user_name("u").password("secret");
         let options = options.will(Will::new("t", "secret").expect("a topic"));
         let options = options.websocket_header("Authorization", "secret").expect("a header");
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn properties_with_a_method_of_their_own_are_that_method() {
+    fn properties_with_their_own_method_use_it() {
         let options = Options::new("mqtt://h").expect("an address");
         let options = options.connect_property(Property::SessionExpiryInterval(7)).expect("allowed");
         assert_eq!(options.session_expiry_s, 7);

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_address_is_refused() {
+    fn invalid_addresses_are_refused() {
         for address in [
             "localhost",
             "http://x",
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_of_an_address_show_nowhere() {
+    fn debug_output_has_no_secrets_of_an_address() {
         for address in [
             "mqtt://u:secret@h",
             "mqtt://u:se/secret@h",

@@ -24,7 +24,7 @@ fn run(vector: &serde_json::Value) -> (Vec<Vec<u8>>, Result<(), Error>) {
 }
 
 #[test]
-fn every_vector_goes_as_it_is_written() {
+fn every_vector_succeeds() {
     let vectors = vectors();
     assert!(vectors.len() > 60);
     for mut vector in vectors {
@@ -53,7 +53,7 @@ fn challenged(scram: &mut Scram, challenge: &[u8]) -> Result<Option<Vec<u8>>, Er
 }
 
 #[test]
-fn keys_are_kept_for_the_same_salt_and_iterations() {
+fn keys_are_cached_for_the_same_salt_and_iterations() {
     let mut scram = Scram::sha256("ann", "pencil").unwrap().iterations_max(u32::MAX);
     let first = challenged(&mut scram, CHALLENGE).unwrap();
     // Without the password, only cached keys give the same proof.
@@ -67,13 +67,13 @@ fn keys_are_kept_for_the_same_salt_and_iterations() {
 }
 
 #[test]
-fn each_exchange_has_a_nonce_of_its_own() {
+fn each_exchange_has_its_own_nonce() {
     let mut scram = Scram::sha256("ann", "pencil").unwrap();
     assert_ne!(scram.begin().unwrap(), scram.begin().unwrap());
 }
 
 #[test]
-fn success_that_comes_too_early_or_twice_proves_nothing() {
+fn early_or_repeated_success_proves_nothing() {
     let mut scram = Scram::sha256("ann", "pencil").unwrap();
     let unproved = |scram: &mut Scram| {
         for last in [&b"v=AAAA"[..], b"v="] {
@@ -89,7 +89,7 @@ fn success_that_comes_too_early_or_twice_proves_nothing() {
 }
 
 #[test]
-fn the_most_iterations_can_be_set_and_the_fewest_cannot() {
+fn only_the_maximum_of_iterations_is_configurable() {
     let mut scram = Scram::sha256("ann", "pencil").unwrap().iterations_max(4_095);
     let few = challenged(&mut scram, b"r=nonce-and-more,s=AAAA,i=4095");
     assert!(matches!(few, Err(Error::Scram(ScramFault::Iterations { least: 4_096, most: 4_095 }))), "{few:?}");
@@ -98,7 +98,7 @@ fn the_most_iterations_can_be_set_and_the_fewest_cannot() {
 }
 
 #[test]
-fn nothing_secret_is_shown() {
+fn debug_output_has_no_secrets() {
     let shown = format!("{:?}", Scram::sha256("ann", "pencil").unwrap());
     assert!(shown.contains("ann") && !shown.contains("pencil") && !shown.contains("112"), "{shown}");
 }

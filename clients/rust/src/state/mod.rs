@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acknowledgement_can_wait_for_what_is_sent_next() {
+    fn an_acknowledgement_can_wait_for_the_next_packet() {
         let handle = Handle::new(Options::new("mqtt://127.0.0.1").expect("an address"));
         let shared = handle.shared();
         let turn = || shared.turn(Vec::new()).expect("no fault").output;
@@ -543,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subscription_of_which_a_filter_is_not_renewed_leaves_nothing_to_a_session_that_lasts() {
+    fn a_partially_renewed_subscription_leaves_nothing_on_the_server() {
         let minute = std::time::Duration::from_secs(60);
         let options = Options::new("mqtt://127.0.0.1").expect("an address").client_id("one").persistent(minute);
         let handle = Handle::new(options);

@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn topics_for_responses_are_of_their_own_and_begin_as_the_server_says() {
+    fn response_topics_are_unique_and_have_the_servers_prefix() {
         let (one, other) = (random_topic(None), random_topic(None));
         assert!(one != other && one.starts_with("tautwire/response/") && one.len() == "tautwire/response/".len() + 24);
         for information in ["ann/answers", "ann/answers/"] {

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_looks_too_seldom_is_told_how_much_was_missed() {
+    fn a_slow_observer_learns_how_much_it_missed() {
         let mut board = StatusBoard::default();
         let mut cx = Context::from_waker(Waker::noop());
         let (mut next, mut missed) = (0, 0);

@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_that_is_being_started_does_not_keep_the_file_locked() {
+    fn a_starting_process_does_not_keep_the_file_locked() {
         let path = std::env::temp_dir().join(format!("tautwire-lock-{}", std::process::id()));
         let lock = Lock::of(&path).expect("nobody has it");
         assert_eq!(Lock::of(&path).expect_err("it is ours").kind(), io::ErrorKind::ResourceBusy);

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_checksum_is_that_of_the_rfc() {
+    fn the_checksum_matches_the_rfc() {
         // RFC 3720, appendix B.4, and the usual check value.
         assert_eq!(crc32c(0, b"123456789"), 0xE306_9283);
         assert_eq!(crc32c(0, &[0; 32]), 0x8A91_36AA);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_read_as_they_were_written_and_not_at_all_where_they_are_cut_or_changed() {
+    fn records_round_trip_and_damaged_ones_are_refused() {
         let packet_id = PacketId::new(0x1234).expect("not zero");
         let sequence = 0x0102_0304_0506_0708;
         for record in [

@@ -62,7 +62,7 @@ fn some_records(store: &FileStore) {
 }
 
 #[test]
-fn what_was_recorded_is_there_again() {
+fn recorded_changes_are_restored() {
     let folder = Folder::new();
     some_records(&FileStore::open(folder.file()).unwrap());
     let mut store = FileStore::open(folder.file()).unwrap();
@@ -73,7 +73,7 @@ fn what_was_recorded_is_there_again() {
 
 /// A crash may leave the end of a file in any state.
 #[test]
-fn a_torn_end_is_dropped_wherever_it_is() {
+fn a_torn_end_is_dropped_at_any_byte() {
     let folder = Folder::new();
     some_records(&FileStore::open(folder.file()).unwrap());
     let whole = fs::read(folder.file()).unwrap();
@@ -105,7 +105,7 @@ fn a_torn_end_is_dropped_wherever_it_is() {
 }
 
 #[test]
-fn what_is_no_session_file_stays_as_it_is() {
+fn a_file_that_is_not_a_session_store_is_unchanged() {
     let folder = Folder::new();
     let text = b"this is the only copy of a letter";
     fs::write(folder.file(), text).unwrap();
@@ -115,7 +115,7 @@ fn what_is_no_session_file_stays_as_it_is() {
 }
 
 #[test]
-fn a_file_of_which_most_is_useless_is_written_anew() {
+fn a_file_that_is_mostly_garbage_is_compacted() {
     let folder = Folder::new();
     let large = vec![7; 100_000];
     let mut store = FileStore::open(folder.file()).unwrap();
@@ -150,7 +150,7 @@ fn a_file_of_which_most_is_useless_is_written_anew() {
 }
 
 #[test]
-fn what_depends_on_a_record_waits_until_it_is_written() {
+fn output_waits_until_its_record_is_written() {
     let folder = Folder::new();
     let store = FileStore::open(folder.file()).unwrap();
     let watch = store.watch();
@@ -172,7 +172,7 @@ fn what_depends_on_a_record_waits_until_it_is_written() {
 }
 
 #[test]
-fn what_nothing_depends_on_is_written_a_little_later() {
+fn independent_records_are_written_later() {
     let folder = Folder::new();
     let store = FileStore::open(folder.file()).unwrap();
     let watch = store.watch();
@@ -194,7 +194,7 @@ fn what_nothing_depends_on_is_written_a_little_later() {
 
 /// `tests/data/session-of-go` was written by `clients/go/client/store`.
 #[test]
-fn a_file_of_the_go_client_is_understood() {
+fn a_file_of_the_go_client_is_readable() {
     let folder = Folder::new();
     fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/session-of-go"), folder.file()).unwrap();
     let mut store = FileStore::open(folder.file()).unwrap();

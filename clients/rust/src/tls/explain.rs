@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_are_those_of_the_calendar() {
+    fn days_match_the_calendar() {
         let shown = |unix_s| day(UnixTime::since_unix_epoch(Duration::from_secs(unix_s)));
         assert_eq!(shown(0), "1970-01-01");
         assert_eq!(shown(951_782_400), "2000-02-29");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_shown_without_their_kind() {
+    fn names_are_shown_without_their_type() {
         assert_eq!(plain("DnsName(\"localhost\")"), "localhost");
         assert_eq!(plain("IpAddress(0::1)"), "::1");
         assert_eq!(plain("other"), "other");

@@ -328,14 +328,14 @@ mod tests {
     }
 
     #[test]
-    fn the_accept_key_is_that_of_the_rfc() {
+    fn the_accept_key_matches_the_rfc() {
         assert_eq!(accept_key("dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
         assert_eq!(base64(b"a"), "YQ==");
         assert_eq!(base64(b"ab"), "YWI=");
     }
 
     #[test]
-    fn frames_arrive_whole_however_they_are_cut() {
+    fn frames_arrive_whole_however_they_are_split() {
         let mut all = response(&layer());
         all.extend_from_slice(&[0x02, 3, 1, 2, 3, 0x89, 1, b'p', 0x80, 2, 4, 5, 0x82, 126, 0, 130]);
         all.extend_from_slice(&[7; 130]);
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn own_frames_are_masked_and_say_their_length() {
+    fn sent_frames_are_masked_and_have_their_length() {
         for len in [1, 125, 126, 65_535, 65_536] {
             let mut layer = layer();
             let mut out = Vec::new();
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_may_not_send_is_refused() {
+    fn invalid_frames_of_a_server_are_refused() {
         let good = response(&layer());
         for wrong in [
             String::from_utf8_lossy(&good).replace("101", "200"),

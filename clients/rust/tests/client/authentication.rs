@@ -147,7 +147,7 @@ fn check(seen: &Receiver<String>, steps: &[&str]) {
 }
 
 #[test]
-fn a_thread_asks_outside_of_all_locks() {
+fn a_thread_calls_the_authenticator_without_locks() {
     let (options, give, seen, server) = begin();
     let client = blocking::Client::start(options).expect("a thread");
     give.send(client.clone()).expect("it waits");
@@ -160,7 +160,7 @@ fn a_thread_asks_outside_of_all_locks() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_task_asks_outside_of_all_locks() {
+async fn a_task_calls_the_authenticator_without_locks() {
     let (options, give, seen, server) = begin();
     let client = Client::start(options);
     give.send(client.clone()).expect("it waits");

@@ -62,7 +62,7 @@ async fn messages_arrive_once_and_in_order_at_every_qos_on_tokio() {
 }
 
 #[test]
-fn a_handle_says_what_the_server_said() {
+fn a_handle_has_the_result_of_the_server() {
     let broker = Running::start();
     let client = blocking::Client::connect(broker.options()).expect("connects");
     for qos in [QoS::AtLeastOnce, QoS::ExactlyOnce] {
@@ -81,7 +81,7 @@ fn a_handle_says_what_the_server_said() {
 }
 
 #[test]
-fn a_subscription_of_which_a_filter_is_refused_is_none() {
+fn a_subscription_with_a_refused_filter_fails() {
     let broker = Running::start();
     let deep = "a/".repeat(300);
     for lasting in [false, true] {
@@ -105,7 +105,7 @@ fn a_subscription_of_which_a_filter_is_refused_is_none() {
 }
 
 #[test]
-fn streams_of_one_client_get_what_they_asked_for() {
+fn streams_of_one_client_get_their_messages() {
     let broker = Running::start();
     let client = blocking::Client::connect(broker.options()).expect("connects");
     let mut all = client.subscribe(Subscribe::to("#").qos(QoS::AtLeastOnce)).expect("granted");
@@ -141,7 +141,7 @@ fn a_dropped_stream_ends_its_subscription() {
 }
 
 #[test]
-fn manual_acknowledgement_holds_the_server_to_receive_maximum() {
+fn manual_acknowledgement_enforces_the_receive_maximum() {
     let broker = Running::start();
     let receive_maximum = 3.try_into().expect("not zero");
     let client = blocking::Client::connect(broker.options().receive_maximum(receive_maximum)).expect("connects");
@@ -166,7 +166,7 @@ fn manual_acknowledgement_holds_the_server_to_receive_maximum() {
 }
 
 #[test]
-fn properties_go_through_whole() {
+fn properties_arrive_unchanged() {
     let broker = Running::start();
     let client = blocking::Client::connect(broker.options()).expect("connects");
     let identifier = SubscriptionId::new(77).expect("not zero");
@@ -190,7 +190,7 @@ fn properties_go_through_whole() {
 }
 
 #[test]
-fn retained_messages_come_as_asked_for() {
+fn retained_messages_follow_the_retain_handling() {
     let broker = Running::start();
     let client = blocking::Client::connect(broker.options()).expect("connects");
     let retained = Publication::new("t", "old").retain(true).qos(QoS::AtLeastOnce);
@@ -205,7 +205,7 @@ fn retained_messages_come_as_asked_for() {
 }
 
 #[test]
-fn a_will_is_published_for_a_client_that_is_gone_without_a_word() {
+fn a_will_is_published_when_its_client_disappears() {
     let broker = Running::start();
     let witness = blocking::Client::connect(broker.options()).expect("connects");
     let mut wills = witness.subscribe("will").expect("granted");
@@ -223,7 +223,7 @@ fn unknown() -> tautwire_client::Options {
 }
 
 #[test]
-fn the_first_failure_is_told_at_once() {
+fn the_first_failure_is_reported_at_once() {
     let listener = std::net::TcpListener::bind(crate::support::any_port()).expect("a port");
     // The local end of a connection: its port has no listener, and nothing else can bind it
     // meanwhile.
@@ -237,7 +237,7 @@ fn the_first_failure_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn the_first_failure_is_told_at_once_on_tokio() {
+async fn the_first_failure_is_reported_at_once_on_tokio() {
     let unknown = unknown();
     let error = soon(tautwire_client::Client::connect(unknown)).await.expect_err("nobody has this name");
     assert!(matches!(error, Error::NameNotFound { .. }), "{error}");
@@ -245,7 +245,7 @@ async fn the_first_failure_is_told_at_once_on_tokio() {
 
 /// A server that accepts the connection and sends nothing: one time limit covers the whole attempt.
 #[test]
-fn an_attempt_ends_when_its_time_is_over() {
+fn an_attempt_times_out() {
     let silent = std::net::TcpListener::bind(crate::support::any_port()).expect("a port");
     let address = silent.local_addr().expect("bound");
     let options = options(address).connect_timeout(Duration::from_millis(50));
@@ -255,7 +255,7 @@ fn an_attempt_ends_when_its_time_is_over() {
 }
 
 #[test]
-fn a_server_that_closes_before_connack_is_told_from_a_lost_connection() {
+fn a_close_before_connack_is_distinguished_from_a_lost_connection() {
     let broker = Running::start();
     let relay = crate::support::Relay::to(broker.address());
     relay.refuse(true);
@@ -264,7 +264,7 @@ fn a_server_that_closes_before_connack_is_told_from_a_lost_connection() {
 }
 
 #[test]
-fn a_session_that_is_taken_over_is_not_fought_for() {
+fn a_taken_over_client_does_not_reconnect() {
     let broker = Running::start();
     let first = blocking::Client::connect(broker.options().client_id("same")).expect("connects");
     let mut watch = first.watch();
@@ -279,7 +279,7 @@ fn a_session_that_is_taken_over_is_not_fought_for() {
 }
 
 #[test]
-fn a_last_session_expiry_is_said() {
+fn a_final_session_expiry_is_sent() {
     let broker = Running::start();
     let kept = || {
         blocking::Client::connect(broker.options().client_id("kept").persistent(Duration::from_secs(1000)))
@@ -293,7 +293,7 @@ fn a_last_session_expiry_is_said() {
 }
 
 #[test]
-fn times_may_be_longer_than_any_clock_can_show() {
+fn timeouts_can_exceed_the_range_of_the_clock() {
     let broker = Running::start();
     let for_ever = Reconnect { min: Duration::MAX, max: Duration::MAX };
     let options = broker.options().connect_timeout(Duration::MAX).disconnect_timeout(Duration::MAX);

@@ -39,7 +39,7 @@ fn server() -> (SocketAddr, Receiver<Said>) {
 }
 
 #[test]
-fn each_connection_asks_again_on_threads() {
+fn each_connection_requests_credentials_on_threads() {
     let (address, told) = server();
     let asked = AtomicUsize::new(0);
     let options = options(address).user_name("static").password("static").credentials(move || {
@@ -54,7 +54,7 @@ fn each_connection_asks_again_on_threads() {
 }
 
 #[tokio::test]
-async fn each_connection_asks_again_on_tokio() {
+async fn each_connection_requests_credentials_on_tokio() {
     let (address, told) = server();
     let options = options(address).credentials(|| async {
         tokio::task::yield_now().await;
@@ -76,7 +76,7 @@ fn panics() -> Credentials {
 }
 
 #[tokio::test]
-async fn credentials_that_cannot_be_had_fail_the_attempt_and_show_no_secret() {
+async fn failed_credentials_fail_the_attempt_without_secrets() {
     let (address, _told) = server();
     let failing = move || options(address).credentials(|| async { Err("secret".into()) });
     let panicking = || options(address).credentials(|| async { Ok(panics()) });

@@ -82,7 +82,7 @@ fn number_of(message: &tautwire_client::Message) -> u32 {
 }
 
 #[test]
-fn messages_that_wait_when_the_process_is_killed_are_sent_by_the_next_one() {
+fn queued_messages_of_a_killed_process_are_sent_by_the_next() {
     let folder = Folder::new("queued");
     // A port without a listener.
     let nobody = std::net::TcpListener::bind(any_port()).and_then(|listener| listener.local_addr()).expect("a port");
@@ -111,7 +111,7 @@ fn messages_that_wait_when_the_process_is_killed_are_sent_by_the_next_one() {
 
 /// Killed repeatedly while messages are in flight: acknowledged messages have arrived, and nothing arrives twice.
 #[test]
-fn qos_2_messages_are_delivered_once_although_their_publisher_is_killed_again_and_again() {
+fn qos_2_messages_are_delivered_once_despite_killed_publishers() {
     const KILLS: u32 = 12;
     let folder = Folder::new("killed");
     let broker = Running::start();

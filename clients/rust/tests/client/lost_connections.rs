@@ -9,7 +9,7 @@ use crate::support::{PATIENCE, Relay, Running, eventually, soon};
 
 /// Cuts the connection again and again while messages flow both ways through the same client.
 #[test]
-fn a_persistent_session_loses_and_doubles_nothing_over_many_cuts() {
+fn a_persistent_session_loses_and_duplicates_nothing_over_many_disconnects() {
     let broker = Running::start();
     let relay = Relay::to(broker.address());
     for qos in [QoS::AtLeastOnce, QoS::ExactlyOnce] {
@@ -55,7 +55,7 @@ fn a_persistent_session_loses_and_doubles_nothing_over_many_cuts() {
 }
 
 #[test]
-fn a_session_that_ends_with_its_connection_is_subscribed_again() {
+fn a_session_without_expiry_is_resubscribed() {
     let broker = Running::start();
     let relay = Relay::to(broker.address());
     let client = blocking::Client::connect(relay.options().session_expiry(Duration::ZERO)).expect("connects");
@@ -69,7 +69,7 @@ fn a_session_that_ends_with_its_connection_is_subscribed_again() {
 }
 
 #[tokio::test]
-async fn what_is_published_and_subscribed_without_a_connection_waits_for_one() {
+async fn operations_without_a_connection_wait_for_one() {
     let broker = Running::start();
     let relay = Relay::to(broker.address());
     relay.refuse(true);
@@ -105,7 +105,7 @@ async fn what_is_published_and_subscribed_without_a_connection_waits_for_one() {
 }
 
 #[test]
-fn a_full_queue_refuses_those_who_do_not_wait() {
+fn a_full_queue_refuses_callers_that_do_not_wait() {
     let broker = Running::start();
     let relay = Relay::to(broker.address());
     relay.refuse(true);
@@ -123,7 +123,7 @@ fn a_full_queue_refuses_those_who_do_not_wait() {
 }
 
 #[test]
-fn messages_of_an_earlier_life_wait_for_the_stream_that_asks_for_them() {
+fn messages_of_an_earlier_process_wait_for_their_stream() {
     let broker = Running::start();
     let options = || broker.options().client_id("lasting").persistent(Duration::from_secs(1000));
     let client = blocking::Client::connect(options()).expect("connects");
@@ -151,7 +151,7 @@ fn messages_of_an_earlier_life_wait_for_the_stream_that_asks_for_them() {
 }
 
 #[test]
-fn the_status_tells_of_each_step() {
+fn the_status_reports_each_step() {
     let broker = Running::start();
     let relay = Relay::to(broker.address());
     let client = blocking::Client::connect(relay.options()).expect("connects");
@@ -187,7 +187,7 @@ fn a_session_is_resumed_and_ends_with_its_client() {
 }
 
 #[tokio::test]
-async fn each_attempt_that_fails_is_an_event() {
+async fn each_failed_attempt_is_an_event() {
     let broker = Running::start();
     let relay = Relay::to(broker.address());
     relay.refuse(true);
@@ -207,7 +207,7 @@ async fn each_attempt_that_fails_is_an_event() {
 }
 
 #[test]
-fn attempts_may_be_limited() {
+fn attempts_can_be_limited() {
     let broker = Running::start();
     let relay = Relay::to(broker.address());
     relay.refuse(true);
@@ -229,7 +229,7 @@ fn attempts_may_be_limited() {
 }
 
 #[test]
-fn a_client_that_is_away_can_be_closed_at_once() {
+fn an_offline_client_can_be_closed_at_once() {
     let broker = Running::start();
     let relay = Relay::to(broker.address());
     let client = blocking::Client::connect(relay.options()).expect("connects");

@@ -11,7 +11,7 @@ use crate::support::{PATIENCE, Running, eventually, soon};
 
 /// Each message is answered by five more, each awaited in the loop that reads a stream of capacity 1.
 #[test]
-fn a_handler_may_publish_subscribe_and_wait_on_threads() {
+fn a_handler_can_publish_subscribe_and_wait_on_threads() {
     let broker = Running::start();
     let client = blocking::Client::connect(broker.options()).expect("connects");
     let stream = client.subscribe(Subscribe::to("in").qos(QoS::AtMostOnce).capacity(1)).expect("granted");
@@ -33,7 +33,7 @@ fn a_handler_may_publish_subscribe_and_wait_on_threads() {
 }
 
 #[tokio::test]
-async fn a_handler_may_publish_subscribe_and_wait_on_one_tokio_thread() {
+async fn a_handler_can_publish_subscribe_and_wait_on_one_tokio_thread() {
     let broker = Running::start();
     let client = Client::connect(broker.options()).await.expect("connects");
     let mut stream = client.subscribe(Subscribe::to("in").qos(QoS::AtLeastOnce).capacity(1)).await.expect("granted");
@@ -53,7 +53,7 @@ async fn a_handler_may_publish_subscribe_and_wait_on_one_tokio_thread() {
 }
 
 #[test]
-fn a_stream_that_nobody_takes_from_does_not_stop_the_others_acknowledgements() {
+fn an_unread_stream_does_not_block_acknowledgements_of_others() {
     let broker = Running::start();
     let client = blocking::Client::connect(broker.options().keep_alive(Duration::from_secs(1))).expect("connects");
     let _idle = client.subscribe(Subscribe::to("flood").capacity(1)).expect("granted");
@@ -65,7 +65,7 @@ fn a_stream_that_nobody_takes_from_does_not_stop_the_others_acknowledgements() {
 }
 
 #[test]
-fn a_full_stream_holds_the_server_up_and_loses_nothing() {
+fn a_full_stream_slows_the_server_and_loses_nothing() {
     let broker = Running::start();
     let client = blocking::Client::connect(broker.options()).expect("connects");
     let mut stream = client.subscribe(Subscribe::to("t").capacity(10)).expect("granted");
@@ -88,7 +88,7 @@ fn a_full_stream_holds_the_server_up_and_loses_nothing() {
 }
 
 #[test]
-fn a_stream_may_drop_instead_of_waiting() {
+fn a_stream_can_drop_instead_of_waiting() {
     let broker = Running::start();
     for (overflow, kept) in [(Overflow::DropNewest, 0..3u32), (Overflow::DropOldest, 7..10)] {
         let client = blocking::Client::connect(broker.options()).expect("connects");
@@ -105,7 +105,7 @@ fn a_stream_may_drop_instead_of_waiting() {
 }
 
 #[test]
-fn a_server_that_does_not_read_holds_publishers_up_and_does_not_keep_the_client_from_ending() {
+fn a_server_that_does_not_read_does_not_block_closing() {
     let listener = std::net::TcpListener::bind(crate::support::any_port()).expect("a port");
     let address = listener.local_addr().expect("bound");
     let (done, is_done) = std::sync::mpsc::channel::<()>();
@@ -187,7 +187,7 @@ fn threads() -> usize {
 }
 
 #[tokio::test]
-async fn a_publish_that_is_cancelled_publishes_nothing() {
+async fn a_cancelled_publish_sends_nothing() {
     let broker = Running::start();
     let mut limits = tautwire_client::Limits::default();
     limits.queue_messages = 1;

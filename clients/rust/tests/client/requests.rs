@@ -15,7 +15,7 @@ fn connect(broker: &Running) -> blocking::Client {
 }
 
 #[test]
-fn responses_come_at_the_qos_of_their_requests_on_threads() {
+fn responses_use_the_qos_of_their_requests_on_threads() {
     let broker = Running::start();
     let (asking, answering) = (connect(&broker), connect(&broker));
     let server = answering.clone();
@@ -43,7 +43,7 @@ fn responses_come_at_the_qos_of_their_requests_on_threads() {
 }
 
 #[tokio::test]
-async fn responses_come_to_those_who_asked_on_tokio() {
+async fn responses_reach_their_requesters_on_tokio() {
     let broker = Running::start();
     let client = Client::connect(broker.options()).await.expect("connects");
     let double = |request: tautwire_client::Message| async move {
@@ -83,7 +83,7 @@ impl std::error::Error for Wrapping {
 
 /// Only text that is meant for the requester reaches it.
 #[test]
-fn a_responder_that_fails_says_so_and_keeps_its_secrets() {
+fn a_failed_responder_reports_an_error_without_secrets() {
     let broker = Running::start();
     let client = connect(&broker);
     let _responder = client
@@ -113,7 +113,7 @@ fn a_responder_that_fails_says_so_and_keeps_its_secrets() {
 }
 
 #[tokio::test]
-async fn a_handler_that_panics_on_tokio_is_a_failure() {
+async fn a_panicking_handler_on_tokio_is_a_failure() {
     let broker = Running::start();
     let client = Client::connect(broker.options()).await.expect("connects");
     let panics = |request: tautwire_client::Message| async move {
@@ -133,7 +133,7 @@ async fn a_handler_that_panics_on_tokio_is_a_failure() {
 
 /// At QoS 0 the server does not report that there are no subscribers.
 #[test]
-fn where_nobody_answers_a_request_ends_at_once_or_in_its_time() {
+fn a_request_without_a_response_fails_at_once_or_times_out() {
     let broker = Running::start();
     let client = connect(&broker);
     let requester = client.requester().expect("granted");
@@ -147,7 +147,7 @@ fn where_nobody_answers_a_request_ends_at_once_or_in_its_time() {
 }
 
 #[test]
-fn responses_that_come_late_or_twice_are_dropped_and_counted() {
+fn late_and_duplicate_responses_are_dropped_and_counted() {
     let broker = Running::start();
     let (asking, answering) = (connect(&broker), connect(&broker));
     let mut requests = answering.subscribe(Subscribe::to("twice").qos(QoS::AtLeastOnce)).expect("granted");

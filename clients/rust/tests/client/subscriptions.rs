@@ -36,7 +36,7 @@ fn a_second_subscription_does_not_lower_the_qos_of_the_first() {
 }
 
 #[test]
-fn when_one_ends_the_other_gets_what_it_asked_for() {
+fn when_one_subscription_ends_the_other_keeps_its_options() {
     let broker = Running::start();
     let (client, publisher) = (connect(&broker), connect(&broker));
     let retained = Publication::new("same", "retained").qos(QoS::AtLeastOnce).retain(true);
@@ -52,7 +52,7 @@ fn when_one_ends_the_other_gets_what_it_asked_for() {
 }
 
 #[test]
-fn no_local_holds_only_where_all_want_it() {
+fn no_local_applies_only_if_all_subscriptions_have_it() {
     let broker = Running::start();
     let client = connect(&broker);
     let mut hears_itself = client.subscribe(Subscribe::to("same").qos(QoS::AtLeastOnce)).expect("granted");
@@ -70,7 +70,7 @@ fn no_local_holds_only_where_all_want_it() {
 }
 
 #[test]
-fn retain_as_published_holds_where_one_wants_it() {
+fn retain_as_published_applies_if_one_subscription_has_it() {
     let broker = Running::start();
     let (client, publisher) = (connect(&broker), connect(&broker));
     let mut keeps = client.subscribe(Subscribe::to("same").retain_as_published()).expect("granted");
@@ -84,7 +84,7 @@ fn retain_as_published_holds_where_one_wants_it() {
 
 /// The server has one identifier for the filter, whichever subscription set it.
 #[test]
-fn subscriptions_with_identifiers_of_their_own_both_get_the_messages() {
+fn subscriptions_with_their_own_identifiers_both_receive_messages() {
     let broker = Running::start();
     let client = connect(&broker);
     let id = |number| SubscriptionId::new(number).expect("not zero");
@@ -98,7 +98,7 @@ fn subscriptions_with_identifiers_of_their_own_both_get_the_messages() {
 }
 
 #[test]
-fn several_filters_are_one_subscription_and_share_some() {
+fn several_filters_form_one_subscription_and_can_overlap() {
     let broker = Running::start();
     let (client, publisher) = (connect(&broker), connect(&broker));
     let mut both = client.subscribe(Subscribe::to("a").and("b").qos(QoS::AtLeastOnce)).expect("granted");
@@ -123,7 +123,7 @@ fn polled(stream: &mut tautwire_client::Subscription, count: usize) -> Vec<Messa
 }
 
 #[test]
-fn messages_that_are_put_back_come_again() {
+fn returned_messages_are_delivered_again() {
     let broker = Running::start();
     let lasting = broker.options().client_id("lasting").persistent(Duration::from_secs(600));
     let (client, publisher) = (blocking::Client::connect(lasting).expect("connects"), connect(&broker));

@@ -123,7 +123,7 @@ fn options(address: SocketAddr) -> Options {
 }
 
 #[test]
-fn messages_travel_encrypted_on_threads() {
+fn messages_are_encrypted_on_threads() {
     let (broker, authority) = (Running::start(), Authority::new());
     let address = terminator(broker.address(), &authority, false);
     let tls = Tls::default().trust([authority.certificate()]);
@@ -142,7 +142,7 @@ fn messages_travel_encrypted_on_threads() {
 }
 
 #[tokio::test]
-async fn messages_travel_encrypted_on_tokio_with_a_certificate_of_the_client() {
+async fn messages_are_encrypted_on_tokio_with_a_client_certificate() {
     let (broker, authority) = (Running::start(), Authority::new());
     let address = terminator(broker.address(), &authority, true);
     let (chain, key) = authority.issue("client");
@@ -156,7 +156,7 @@ async fn messages_travel_encrypted_on_tokio_with_a_certificate_of_the_client() {
 }
 
 #[test]
-fn who_is_not_trusted_is_not_talked_to() {
+fn an_untrusted_server_is_refused() {
     let (broker, authority) = (Running::start(), Authority::new());
     let address = terminator(broker.address(), &authority, false);
     let stranger = Tls::default().trust([Authority::new().certificate()]);
@@ -171,7 +171,7 @@ fn who_is_not_trusted_is_not_talked_to() {
 }
 
 #[test]
-fn settings_of_tls_are_never_left_out_without_a_word() {
+fn tls_settings_are_never_silently_ignored() {
     let broker = Running::start();
     let secured = [
         Tls::default().trust([Authority::new().certificate()]),

@@ -33,7 +33,7 @@ impl Drop for Socket {
 }
 
 #[test]
-fn threads_speak_through_a_unix_socket_and_come_back_to_it() {
+fn threads_connect_and_reconnect_through_a_unix_socket() {
     let socket = Socket::new("threads");
     let broker = socket.serve();
     let quick = Reconnect { min: std::time::Duration::from_millis(2), ..Reconnect::default() };
@@ -51,7 +51,7 @@ fn threads_speak_through_a_unix_socket_and_come_back_to_it() {
 }
 
 #[tokio::test]
-async fn tasks_speak_through_a_unix_socket() {
+async fn tasks_connect_through_a_unix_socket() {
     let socket = Socket::new("tasks");
     let _broker = socket.serve();
     let client = Client::connect(socket.options()).await.expect("connects");
@@ -63,7 +63,7 @@ async fn tasks_speak_through_a_unix_socket() {
 }
 
 #[tokio::test]
-async fn where_nobody_listens_the_file_is_named() {
+async fn a_closed_socket_file_is_named() {
     let socket = Socket::new("nobody");
     let named = |error: Error| error.to_string().contains(&format!("unix:{}", socket.0.display()));
     let never = || socket.options().reconnect(None);

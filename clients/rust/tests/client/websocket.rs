@@ -24,7 +24,7 @@ fn options(broker: &Running, path: &str) -> Options {
 }
 
 #[test]
-fn messages_travel_in_frames_on_threads() {
+fn messages_pass_in_frames_on_threads() {
     let broker = broker();
     let client = blocking::Client::connect(options(&broker, "")).expect("let in");
     let mut stream = client.subscribe(Subscribe::to("t").qos(QoS::ExactlyOnce)).expect("granted");
@@ -41,7 +41,7 @@ fn messages_travel_in_frames_on_threads() {
 }
 
 #[tokio::test]
-async fn messages_travel_in_frames_on_tokio() {
+async fn messages_pass_in_frames_on_tokio() {
     let broker = broker();
     let client = Client::connect(options(&broker, "/mqtt")).await.expect("let in");
     let mut stream = client.subscribe("t").await.expect("granted");
@@ -55,7 +55,7 @@ async fn messages_travel_in_frames_on_tokio() {
 }
 
 #[test]
-fn a_path_without_mqtt_is_told() {
+fn a_path_without_mqtt_is_reported() {
     let broker = broker();
     let error = blocking::Client::connect(options(&broker, "/other")).expect_err("nothing there");
     assert!(matches!(&error, Error::WebSocketRefused(why) if why.contains("404")), "{error}");

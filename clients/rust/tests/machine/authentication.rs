@@ -76,7 +76,7 @@ fn open() -> Script {
 
 /// [MQTT-4.12.0-3], [MQTT-4.12.0-5], [MQTT-4.12.1-1].
 #[test]
-fn an_exchange_goes_back_and_forth_when_the_client_connects_and_again_later() {
+fn an_exchange_takes_several_steps_on_connect_and_later() {
     let mut script = connecting(options().authenticator(Doubling));
     let sent = script.sent();
     let Packet::Connect(connect) = sent[0].as_packet() else { panic!("{sent:?}") };
@@ -120,7 +120,7 @@ fn a_failed_reauthentication_ends_the_connection() {
 }
 
 #[test]
-fn a_proof_that_is_wrong_opens_no_connection() {
+fn a_wrong_proof_fails_the_connection() {
     for data in [&b"nope"[..], b""] {
         let mut script = connecting(options().authenticator(Doubling));
         script.says(&connack(&with(data))).expect_err("the proof is wrong");
@@ -144,7 +144,7 @@ fn a_server_that_does_not_repeat_the_method_is_refused() {
 
 /// [MQTT-4.12.0-6], [MQTT-4.12.0-7].
 #[test]
-fn without_a_method_no_auth_is_sent_or_taken() {
+fn without_a_method_auth_is_neither_sent_nor_accepted() {
     let mut script = connecting(options());
     script.sent();
     script.says(&connack(&[])).expect("accepted");
@@ -157,7 +157,7 @@ fn without_a_method_no_auth_is_sent_or_taken() {
 }
 
 #[test]
-fn auth_that_is_not_due_is_refused() {
+fn unexpected_auth_is_refused() {
     for reason in [AuthReason::ContinueAuthentication, AuthReason::Success] {
         let mut script = open();
         assert_eq!(script.says(&auth(reason, &with(b"done"))).expect_err("not due").code(), "protocol_error");

@@ -64,7 +64,7 @@ fn with(place: &Place) -> Options {
 }
 
 #[test]
-fn what_was_sent_and_what_waits_goes_on_where_it_was() {
+fn sent_and_queued_messages_continue_after_a_restart() {
     for version in [ProtocolVersion::V3_1_1, ProtocolVersion::V5] {
         let place = Place::new();
         let plain = |script: &mut Script, payload: &str, qos| {
@@ -118,7 +118,7 @@ fn what_was_sent_and_what_waits_goes_on_where_it_was() {
 }
 
 #[test]
-fn messages_come_back_whole() {
+fn messages_are_restored_unchanged() {
     let place = Place::new();
     let mut script = Script::new(with(&place), ProtocolVersion::V5);
     let publication = Publication::new("a/b", "x").qos(QoS::AtLeastOnce).retain(true).expiry(Duration::from_secs(9));
@@ -136,7 +136,7 @@ fn messages_come_back_whole() {
 
 /// An acknowledged message is not delivered again; an unacknowledged one is.
 #[test]
-fn received_qos_2_messages_are_remembered_once_they_are_acknowledged() {
+fn acknowledged_qos_2_messages_are_remembered() {
     let place = Place::new();
     let message = |number, dup| {
         Packet::Publish(Publish {
@@ -170,7 +170,7 @@ fn received_qos_2_messages_are_remembered_once_they_are_acknowledged() {
 }
 
 #[test]
-fn a_session_that_the_server_has_lost_is_sent_anew_but_for_qos_2() {
+fn a_session_lost_by_the_server_is_resent_except_qos_2() {
     let place = Place::new();
     let mut script = Script::new(with(&place), ProtocolVersion::V5);
     script.connect(false, &[]);
@@ -187,7 +187,7 @@ fn a_session_that_the_server_has_lost_is_sent_anew_but_for_qos_2() {
 
 /// Messages of a lost session that could not be sent again are queued without an identifier.
 #[test]
-fn messages_of_a_lost_session_that_were_not_sent_again_wait() {
+fn unsent_messages_of_a_lost_session_wait() {
     let place = Place::new();
     let mut script = Script::new(with(&place), ProtocolVersion::V5);
     script.connect(false, &[]);
@@ -220,7 +220,7 @@ fn a_store_belongs_to_one_client_identifier() {
 }
 
 #[test]
-fn a_store_is_open_once() {
+fn a_store_is_opened_once() {
     let place = Place::new();
     let open = place.open();
     let error = FileStore::open(place.file()).expect_err("it is open");

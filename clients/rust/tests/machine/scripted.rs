@@ -131,7 +131,7 @@ fn message<'a>(topic: &'a str, delivery: Delivery, properties: &'a [Property<'a>
 }
 
 #[test]
-fn connect_says_what_the_options_say() {
+fn connect_contains_the_options() {
     let will = Will::new("w", "bye").expect("a topic").qos(QoS::AtLeastOnce).retain(true);
     let will = will.property(Property::WillDelayInterval(5)).expect("allowed");
     let options = options()
@@ -169,7 +169,7 @@ fn connect_says_what_the_options_say() {
 
 /// [MQTT-3.1.3-7].
 #[test]
-fn before_5_0_a_session_without_an_identifier_cannot_be_kept() {
+fn before_5_0_a_persistent_session_needs_an_identifier() {
     let kept = options().client_id("").clean_start(false);
     let mut script = Script::new(kept, ProtocolVersion::V3_1_1);
     let error = script.machine.opened(0).expect_err("the session could not be resumed");
@@ -178,7 +178,7 @@ fn before_5_0_a_session_without_an_identifier_cannot_be_kept() {
 }
 
 #[test]
-fn a_session_lasts_300_s_unless_the_application_says_otherwise() {
+fn a_session_expires_after_300_s_by_default() {
     let expiry = |options: Options| {
         let mut script = Script::new(options, ProtocolVersion::V5);
         script.machine.opened(0).expect("CONNECT can be written");
@@ -201,7 +201,7 @@ fn only_the_first_connection_starts_clean() {
 }
 
 #[test]
-fn a_refusal_tells_reason_text_and_other_server() {
+fn a_refusal_has_reason_text_and_server_reference() {
     let mut script = Script::new(options(), ProtocolVersion::V5);
     script.machine.opened(0).expect("CONNECT can be written");
     let properties = [Property::ReasonString("no"), Property::ServerReference("elsewhere")];
@@ -219,7 +219,7 @@ fn a_refusal_tells_reason_text_and_other_server() {
 }
 
 #[test]
-fn a_server_that_knows_3_1_1_alone_is_understood() {
+fn a_server_limited_to_3_1_1_is_understood() {
     for (code, says) in [(1, "unsupported_protocol_version"), (2, "connection_refused"), (4, "connection_refused")] {
         let mut script = Script::new(options(), ProtocolVersion::V5);
         script.machine.opened(0).expect("CONNECT can be written");
@@ -238,7 +238,7 @@ fn a_server_that_knows_3_1_1_alone_is_understood() {
 }
 
 #[test]
-fn what_the_server_does_not_offer_is_refused_here() {
+fn features_that_the_server_does_not_offer_are_refused() {
     let limited = [
         Property::MaximumQoS(QoS::AtLeastOnce),
         Property::RetainAvailable(false),
@@ -273,7 +273,7 @@ fn what_the_server_does_not_offer_is_refused_here() {
 }
 
 #[test]
-fn the_window_keeps_to_the_smaller_of_both_limits() {
+fn the_window_is_the_smaller_of_both_limits() {
     let mut script = Script::open(options(), &[Property::ReceiveMaximum(NonZeroU16::new(2).expect("not zero"))]);
     for tag in 0..5 {
         script.publish(&Publication::new("t", "x").qos(QoS::AtLeastOnce), tag).expect("taken");
@@ -285,7 +285,7 @@ fn the_window_keeps_to_the_smaller_of_both_limits() {
 }
 
 #[test]
-fn a_full_queue_says_so_and_takes_again_when_there_is_room() {
+fn a_full_queue_is_reported_and_accepts_messages_again_later() {
     let limits = {
         let mut limits = tautwire_client::Limits::default();
         limits.queue_messages = 2;
@@ -304,7 +304,7 @@ fn a_full_queue_says_so_and_takes_again_when_there_is_room() {
 }
 
 #[test]
-fn a_message_that_waits_loses_lifetime_and_expires() {
+fn a_queued_message_loses_lifetime_and_expires() {
     let mut script = Script::new(options(), ProtocolVersion::V5);
     script.publish(&Publication::new("t", "x").qos(QoS::AtLeastOnce).expiry(Duration::from_secs(2)), 1).expect("waits");
     script
@@ -317,7 +317,7 @@ fn a_message_that_waits_loses_lifetime_and_expires() {
 }
 
 #[test]
-fn qos_0_messages_of_an_offline_time_stay_in_order() {
+fn offline_qos_0_messages_stay_in_order() {
     let mut script = Script::new(options(), ProtocolVersion::V5);
     script.publish(&Publication::new("a", "x"), 1).expect("waits");
     script.connect(false, &[]);
@@ -334,7 +334,7 @@ fn qos_0_messages_of_an_offline_time_stay_in_order() {
 }
 
 #[test]
-fn aliases_stand_for_topics_once_the_server_knows_them() {
+fn aliases_replace_topics_once_the_server_knows_them() {
     let mut script = Script::open(options().topic_aliases(1), &[Property::TopicAliasMaximum(5)]);
     let publication = Publication::new("long/topic", "x");
     script.publish(&publication, 0).expect("sent");
@@ -394,7 +394,7 @@ fn acknowledgements_wait_for_earlier_ones() {
 }
 
 #[test]
-fn a_message_in_the_applications_hands_is_not_handed_over_again_on_another_connection() {
+fn a_message_being_handled_is_not_delivered_again_on_reconnect() {
     for qos in [QoS::AtLeastOnce, QoS::ExactlyOnce] {
         let delivery = |dup| match qos {
             QoS::AtLeastOnce => Delivery::AtLeastOnce { packet_id: id(1), dup },
@@ -413,7 +413,7 @@ fn a_message_in_the_applications_hands_is_not_handed_over_again_on_another_conne
 }
 
 #[test]
-fn a_message_sent_again_on_the_same_connection_is_answered_once_and_not_handed_over_again() {
+fn a_message_resent_on_the_same_connection_is_delivered_once() {
     for qos in [QoS::AtLeastOnce, QoS::ExactlyOnce] {
         let delivery = |dup| match qos {
             QoS::AtLeastOnce => Delivery::AtLeastOnce { packet_id: id(1), dup },
@@ -429,7 +429,7 @@ fn a_message_sent_again_on_the_same_connection_is_answered_once_and_not_handed_o
 }
 
 #[test]
-fn acknowledgements_of_a_lost_session_are_given_up() {
+fn acknowledgements_of_a_lost_session_are_dropped() {
     let mut script = Script::open(options().persistent(Duration::from_secs(9)), &[]);
     script.says(&message("a", Delivery::AtLeastOnce { packet_id: id(1), dup: false }, &[])).expect("taken");
     script.machine.lost();
@@ -448,7 +448,7 @@ fn more_messages_than_receive_maximum_end_the_connection() {
 }
 
 #[test]
-fn a_lost_session_is_subscribed_again_and_a_refusal_then_is_told() {
+fn a_lost_session_is_resubscribed_and_refusals_are_reported() {
     let mut script = Script::open(options(), &[]);
     let granted = [SubscribeReason::GrantedQoS0];
     let suback = |packet_id, reasons| {
@@ -477,7 +477,7 @@ fn subscribe_id(sent: &[OwnedPacket]) -> PacketId {
 }
 
 #[test]
-fn silence_is_broken_by_a_ping_and_ended_after_its_timeout() {
+fn an_idle_connection_sends_a_ping_and_times_out() {
     let mut script = Script::open(options().keep_alive(Duration::from_secs(10)), &[]);
     assert_eq!(script.machine.deadline_ms(), Some(9000));
     script.machine.on_time(9000, true).expect("no harm yet");
@@ -489,7 +489,7 @@ fn silence_is_broken_by_a_ping_and_ended_after_its_timeout() {
 }
 
 #[test]
-fn the_servers_keep_alive_counts_and_zero_turns_it_off() {
+fn the_servers_keep_alive_applies_and_zero_disables_it() {
     let script = Script::open(options(), &[Property::ServerKeepAlive(100)]);
     assert_eq!(script.machine.deadline_ms(), Some(90_000));
     let script = Script::open(options().keep_alive(Duration::from_secs(0)), &[]);
@@ -497,7 +497,7 @@ fn the_servers_keep_alive_counts_and_zero_turns_it_off() {
 }
 
 #[test]
-fn a_connack_that_does_not_come_is_a_timeout() {
+fn a_missing_connack_times_out() {
     let mut script = Script::new(options(), ProtocolVersion::V5);
     script.machine.opened(5).expect("CONNECT can be written");
     assert_eq!(script.machine.deadline_ms(), Some(20_005));
@@ -507,7 +507,7 @@ fn a_connack_that_does_not_come_is_a_timeout() {
 }
 
 #[test]
-fn what_a_server_may_not_send_ends_the_connection_with_a_reason() {
+fn invalid_packets_of_a_server_end_the_connection_with_a_reason() {
     let publish = Publication::new("t", "x").qos(QoS::ExactlyOnce);
     let wrong: [(&str, Packet<'_>); 5] = [
         ("PINGREQ", Packet::PingReq),
@@ -535,7 +535,7 @@ fn what_a_server_may_not_send_ends_the_connection_with_a_reason() {
 }
 
 #[test]
-fn a_refused_qos_2_message_is_told_and_frees_its_identifier() {
+fn a_refused_qos_2_message_is_reported_and_frees_its_identifier() {
     let mut script = Script::open(options(), &[]);
     script.publish(&Publication::new("t", "x").qos(QoS::ExactlyOnce), 1).expect("sent");
     script.sent();
@@ -556,7 +556,7 @@ fn a_refused_qos_2_message_is_told_and_frees_its_identifier() {
 }
 
 #[test]
-fn the_servers_disconnect_says_why_and_whether_to_come_back() {
+fn the_servers_disconnect_determines_whether_to_reconnect() {
     for (reason, permanent) in
         // A banned client gets the reason in the next CONNACK.
         [
@@ -572,7 +572,7 @@ fn the_servers_disconnect_says_why_and_whether_to_come_back() {
 }
 
 #[test]
-fn nothing_follows_our_disconnect() {
+fn no_packet_follows_our_disconnect() {
     let mut script = Script::open(options(), &[]);
     script.machine.disconnect(DisconnectReason::NormalDisconnection, Properties::EMPTY).expect("valid");
     script.publish(&Publication::new("t", "x"), 1).expect("waits");
@@ -582,7 +582,7 @@ fn nothing_follows_our_disconnect() {
 }
 
 #[test]
-fn before_5_0_what_needs_it_is_refused() {
+fn before_5_0_its_features_are_refused() {
     let mut script = Script::new(options(), ProtocolVersion::V3_1_1);
     assert!(script.publish(&Publication::new("t", "x").content_type("y"), 1).is_err());
     assert!(script.publish(&Publication::new("t", "x").expiry(Duration::from_secs(1)), 1).is_err());
@@ -591,7 +591,7 @@ fn before_5_0_what_needs_it_is_refused() {
 }
 
 #[test]
-fn properties_reach_the_wire_as_they_were_given() {
+fn properties_are_encoded_unchanged() {
     let mut script = Script::open(options(), &[]);
     let given = [Property::UserProperty("a", "1"), Property::UserProperty("a", "2"), Property::ContentType("c")];
     let publication =

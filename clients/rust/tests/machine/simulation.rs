@@ -210,7 +210,7 @@ fn live(seed: u64, version: ProtocolVersion) -> usize {
 }
 
 #[test]
-fn nothing_is_lost_doubled_or_reordered_however_connections_end() {
+fn no_message_is_lost_duplicated_or_reordered() {
     let mut losses = 0;
     for seed in 0..150 {
         losses += live(seed, ProtocolVersion::V5);
@@ -220,7 +220,7 @@ fn nothing_is_lost_doubled_or_reordered_however_connections_end() {
 }
 
 #[test]
-fn every_message_gets_an_answer_also_where_the_server_loses_sessions() {
+fn every_message_is_acknowledged_even_if_sessions_are_lost() {
     for seed in 0..150 {
         let mut world = World::new(seed, ProtocolVersion::V5);
         let subscribe = Subscribe::to("t").qos(QoS::ExactlyOnce);

@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_silence_begins_before_the_kill_and_may_last_to_the_end() {
+    fn a_silence_begins_before_the_kill_and_can_last_until_the_end() {
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
         let life = |times: &[u64]| ServiceLog { served: times.iter().map(|&ms| (at(ms), 1)).collect(), violations: 0 };

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_and_bytes_are_both_kept_within_bounds() {
+    fn messages_and_bytes_are_both_limited() {
         let mut bucket = bucket((10, 10), (1_000, 1_000));
         assert_eq!(bucket.take(1_000, NOW_MS), Ok(()));
         assert_eq!(bucket.take(500, NOW_MS), Err(NOW_MS + 500), "messages are left, bytes are not");

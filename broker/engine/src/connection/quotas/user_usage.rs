@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn each_client_may_always_have_one_message_in_flight() {
+    fn each_client_can_always_have_one_message_in_flight() {
         let users = UserUsageTable::default();
         let (mut first, second) = (share(&users, "ann"), share(&users, "ann"));
         let quotas = UserQuotas { in_flight: 2, ..NONE };

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_will_expires_by_the_moment_at_which_it_is_published() {
+    fn a_will_expires_relative_to_its_publication() {
         let expires_at_ms = |will: &StoredWill, expiry_s, disconnected_at_ms| {
             let record = will_for_record(will, expiry_s, disconnected_at_ms);
             MessageRef::read_stored(&record.message).expect("a message").expires_at_ms
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_will_is_retained_as_its_message_would_be() {
+    fn a_will_is_retained_like_its_message() {
         let retain = |payload, retain| will_for_record(&will(payload, retain, 0, None), 0, None).retain;
         assert_eq!(retain(b"x", true), Some(Retain::Always));
         assert_eq!(retain(b"", true), Some(Retain::Clear));

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_node_tells_is_read_again() {
+    fn values_of_a_node_round_trip() {
         let values: Values = (0..SUMMED.len() as u64).collect();
         let report = NodeReport { interval_s: 10, name: "node 1", values: values.clone() };
         let payload = report.payload();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_of_another_version_may_tell_more_or_less() {
+    fn a_node_of_another_version_can_send_more_or_fewer_values() {
         let read = NodeReport::read(b"10 a\n7 clients/connected\n9 of/another/version\n").expect("a report");
         assert_eq!((read.name, read.values[0], read.values[1]), ("a", 7, 0));
         for wrong in [&b""[..], b"10", b"x a\n", b"10 a/b\n", b"10 a\nx clients/connected\n", b"10 \xff\n"] {
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn any_name_makes_one_level_of_a_topic() {
+    fn any_name_becomes_one_topic_level() {
         assert_eq!(as_level("a/b+#\n"), "a_b___");
         assert_eq!(as_level(""), "_");
         assert_eq!(as_level(&"é".repeat(200)).len(), NAME_MAX_BYTES);

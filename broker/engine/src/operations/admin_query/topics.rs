@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_says_what_is_there_and_below() {
+    fn a_level_lists_its_messages_and_levels() {
         let exchange = exchange(&["a", "a/b", "a/b/c", "a/d/e", "/x", "ab", "$SYS/n", "a/b/c/d"]);
         let of = |level: &str, retained, below| (level.to_owned(), retained, below);
         assert_eq!(
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_counts_in_full_whatever_order_the_tree_has() {
+    fn a_page_is_complete_in_any_tree_order() {
         let topics: Vec<String> = (0..3_000).map(|number| format!("r/{:03}/{number}", number * 7 % 300)).collect();
         let exchange = exchange(&topics.iter().map(String::as_str).collect::<Vec<_>>());
         let mut after = None;

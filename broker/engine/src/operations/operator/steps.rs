@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shard_that_is_behind_is_given_nothing_and_the_operator_is_told() {
+    fn a_busy_shard_refuses_an_operators_message() {
         for qos in [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce] {
             let mut shard = shard(Settings::default());
             shard.set_capacity(ShardIndex(1), 0);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_clients_are_told_not_to_send_is_refused() {
+    fn an_operator_cannot_send_what_clients_cannot_send() {
         let offered = Settings { max_qos: QoS::AtLeastOnce, retain_available: false, ..Settings::default() };
         let mut shard = shard(Settings { maximum_packet_size_bytes: 100, ..offered });
         // Fixed header, topic, packet identifier, properties.

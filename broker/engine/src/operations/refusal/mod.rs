@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_refusal_has_a_code_of_its_own() {
+    fn every_refusal_has_its_own_code() {
         let mut codes: Vec<&str> = PublishRefusal::ALL.iter().map(|refusal| refusal.code()).collect();
         codes.sort_unstable();
         codes.dedup();

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_brings_no_more_than_the_rate_and_the_rest_is_counted() {
+    fn a_tap_is_limited_per_second_and_counts_the_rest() {
         let tapped = || TappedMessage {
             at_ms: 0,
             topic: "t".into(),

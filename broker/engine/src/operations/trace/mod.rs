@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_publisher_wants_it_is_followed_in_its_trace() {
+    fn a_sampled_publisher_trace_is_continued() {
         let found =
             trace(0, 1, &[("a", "b"), ("traceparent", PARENT), ("tracestate", "x=1")]).expect("the message is traced");
         assert_eq!((found.trace_id[0], found.parent_id.map(|id| id[0])), (0x0a, Some(0xb7)));
@@ -238,12 +238,12 @@ mod tests {
     }
 
     #[test]
-    fn whose_publisher_does_not_want_it_is_not_followed_by_chance_either() {
+    fn an_unsampled_publisher_trace_is_never_sampled() {
         assert!(trace(1_000_000, 1, &[("traceparent", &PARENT.replace("-01", "-00"))]).is_none());
     }
 
     #[test]
-    fn what_is_no_parent_counts_as_none() {
+    fn an_invalid_parent_is_ignored() {
         for properties in [
             &[("traceparent", "x")][..],
             &[("traceparent", PARENT), ("traceparent", PARENT)],
@@ -255,13 +255,13 @@ mod tests {
     }
 
     #[test]
-    fn a_long_state_is_left_out() {
+    fn a_long_state_is_omitted() {
         let long = "x".repeat(TRACE_STATE_MAX_BYTES + 1);
         assert_eq!(trace(0, 1, &[("traceparent", PARENT), ("tracestate", &long)]).and_then(|trace| trace.state), None);
     }
 
     #[test]
-    fn chance_picks_the_share_that_is_asked_for_and_traces_differ() {
+    fn sampling_follows_the_configured_ratio_and_trace_ids_differ() {
         let picked: Vec<Trace> = (1..=20_000).filter_map(|number| trace(100_000, number, &[])).collect();
         assert!((1_800..2_200).contains(&picked.len()), "{}", picked.len());
         let mut ids: Vec<[u8; 16]> = picked.iter().map(|trace| trace.trace_id).collect();

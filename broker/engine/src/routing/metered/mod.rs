@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_been_counted_goes_on_for_a_filter_that_stays() {
+    fn counts_continue_for_a_filter_that_stays() {
         let before = MeteredFilters::default().with_filters(&filters(&["a/#", "b"]), 2);
         assert!(before.has_filters(&filters(&["a/#", "b"])) && !before.has_filters(&filters(&["a/#"])));
         before.0[0].shards[0].received[1].add(2);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_topic_is_counted_by_each_filter_that_matches_it_up_to_the_limit() {
+    fn a_topic_counts_for_each_matching_filter_up_to_the_limit() {
         let many: Vec<Box<str>> = (0..=METERED_FILTERS_MAX).map(|at| format!("a/{at}").into()).collect();
         let metered = MeteredFilters::default().with_filters(&many, 1);
         assert_eq!(metered.totals().len(), METERED_FILTERS_MAX);

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_publisher_is_read_as_it_was_written() {
+    fn a_publisher_round_trips() {
         for (user, roles) in [(None, vec![]), (Some(""), vec!["a"]), (Some("an:n"), vec!["1:x", "é", ""])] {
             let publisher = PublisherRecord { listener: "mqtt://[::]:1883", client_id: "-:3:é", user, roles };
             assert_eq!(PublisherRecord::read(&publisher.to_text()), Some(publisher));

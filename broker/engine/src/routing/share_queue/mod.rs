@@ -82,7 +82,7 @@ mod tests {
     use tautwire_session::{session_name, share_of_queue, share_queue_name, split_session_name};
 
     #[test]
-    fn no_client_has_the_session_of_a_queue() {
+    fn no_client_can_have_the_session_of_a_queue() {
         let name = share_queue_name("$share/g/a");
         assert_eq!(share_of_queue(&name), Some("$share/g/a"));
         assert_eq!(share_of_queue(&session_name(None, "$share/g/a")), None);

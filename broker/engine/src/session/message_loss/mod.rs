@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn so_many_lines_are_written_in_a_second_and_the_others_are_counted() {
+    fn log_lines_are_limited_per_second_and_the_rest_is_counted() {
         let mut log = LossLog::default();
         for _ in 0..LINES_MAX {
             assert_eq!(log.line(5_000), Some(0));

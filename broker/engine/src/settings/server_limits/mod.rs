@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn terms_are_kept_once_and_as_long_as_somebody_is_on_them() {
+    fn limits_are_shared_and_freed_with_their_last_user() {
         let mut table = ServerLimitsTable::new(&settings(1));
         let first = table.current();
         assert!(!table.change(&settings(2), |_| true) && !table.change(&settings(1), |_| true));

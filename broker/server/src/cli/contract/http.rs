@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_checked() {
+    fn addresses_are_validated() {
         let new = |url| AdminClient::new(url, "token".to_owned(), None);
         assert_eq!(new("http://127.0.0.1:9183/").map(|admin| admin.authority).as_deref(), Ok("127.0.0.1:9183"));
         assert_eq!(new("http://[::1]:9183").map(|admin| admin.authority).as_deref(), Ok("[::1]:9183"));
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_must_have_come_whole() {
+    fn truncated_responses_are_refused() {
         let read = |text: &str| ApiResponse::read(text.as_bytes()).map(|response| (response.status, response.body));
         assert_eq!(read("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"), Some((200, "{}".to_owned())));
         assert_eq!(read("HTTP/1.1 204 No Content\r\n\r\n"), Some((204, String::new())));

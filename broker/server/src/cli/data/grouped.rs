@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thousands_are_apart() {
+    fn thousands_are_separated() {
         assert_eq!([0, 999, 1_000, 67_108_864].map(grouped), ["0", "999", "1,000", "67,108,864"]);
         assert_eq!([0, 1, 1_000].map(|count| grouped_count(count, "file")), ["0 files", "1 file", "1,000 files"]);
     }

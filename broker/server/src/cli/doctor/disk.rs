@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_not_there_yet_is_judged_by_where_it_would_be() {
+    fn a_missing_directory_is_checked_at_its_parent() {
         let folder = std::env::temp_dir();
         assert_eq!(nearest_folder(&folder.join("not/there/yet")), folder);
         assert_eq!(sync_times(&folder).expect("it can be written").len(), SYNCS);

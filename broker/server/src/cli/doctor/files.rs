@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_is_judged_by_the_time_that_is_left() {
+    fn a_certificate_is_rated_by_its_remaining_time() {
         let status = |left_s: i64| {
             check_result("a.example", 2_000_000_000u64.saturating_add_signed(left_s), 2_000_000_000).status
         };

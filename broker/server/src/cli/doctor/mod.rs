@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_found_is_told_with_what_to_do() {
+    fn findings_have_advice() {
         let findings = [
             CheckResult::passed("clock", "runs".into()),
             CheckResult::failed("disk", "is \"full\"".into(), "free some"),

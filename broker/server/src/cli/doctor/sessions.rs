@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neglected_sessions_are_named_with_what_to_do() {
+    fn stale_sessions_are_reported_with_advice() {
         let finding = |text: &str| check_result(&json::parse(text).expect("it is JSON"));
         assert_eq!(finding("{\"matched\":0,\"clients\":[]}").text, "no session is neglected");
         let one = "{\"client_id\":\"a\",\"queued_messages\":12345,\"disconnected_ms\":1700000000000}";

@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_connections_than_descriptors_are_a_warning_that_says_how_many_are_needed() {
+    fn too_few_descriptors_are_a_warning_with_the_required_number() {
         let mut config = Config::default();
         assert_eq!(
             getrlimit(Resource::Nofile).maximum.is_some(),
@@ -193,7 +193,7 @@ mod tests {
 
     /// The quoted part of the command is passed to the shell unchanged.
     #[test]
-    fn what_changes_the_kernel_is_a_command() {
+    fn advice_that_changes_the_kernel_is_a_command() {
         let mut config = Config::default();
         config.limits.connections = 2_000_000_000;
         let found = buffers(&config);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn more_threads_than_cores_and_more_memory_than_there_is_are_warnings() {
+    fn too_many_threads_and_too_much_memory_are_warnings() {
         let mut config = Config { threads: 64, ..Config::default() };
         assert_eq!(threads(&config).status, CheckStatus::Warning);
         assert_eq!(memory(&config).status, CheckStatus::Passed);

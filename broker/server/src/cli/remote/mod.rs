@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_written_as_it_was_read() {
+    fn a_value_is_printed_as_it_was_parsed() {
         for text in [r#"{"a":[1,-2.5e3,true,null,"x\"\n"],"b":{}}"#, "[]", "\"\""] {
             assert_eq!(compact(&json::parse(text).expect("it is JSON")), text);
         }

@@ -297,19 +297,19 @@ mod tests {
     use crate::json;
 
     #[test]
-    fn numbers_are_told_as_people_read_them() {
+    fn numbers_are_human_readable() {
         assert_eq!([0, 999, 1_000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!([0, 1_023, 1_536, 5 << 30].map(in_bytes), ["0 B", "1023 B", "1.5 KiB", "5.0 GiB"]);
         assert_eq!([59, 90_061].map(duration), ["00:00:59", "1d 01:01:01"]);
     }
 
     #[test]
-    fn a_screen_is_drawn_over_the_one_before() {
+    fn a_screen_overwrites_the_previous_one() {
         assert_eq!(on_screen("a\nb\n"), "\x1b[Ha\x1b[K\nb\x1b[K\n\x1b[J");
     }
 
     #[test]
-    fn rates_are_those_between_two_looks() {
+    fn rates_cover_the_time_between_two_polls() {
         let snapshot = |now_ms: u64, received: u64| {
             Snapshot {
             overview: json::parse(&format!("{{\"now_ms\":{now_ms},\"messages_received\":{received}}}"))

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_words_are_each_there_once() {
+    fn commands_are_listed_once() {
         let words: Vec<&str> = first_words().iter().map(|(word, _)| *word).collect();
         let mut once = words.clone();
         once.sort_unstable();
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_menu_gets_the_first_sentence() {
+    fn a_menu_shows_the_first_sentence() {
         assert_eq!(first_sentence("Set a key. May be repeated."), "Set a key");
         assert_eq!(first_sentence("Set a key, for example mqtt.max_qos=1."), "Set a key, for example mqtt.max_qos=1");
     }

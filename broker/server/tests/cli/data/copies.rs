@@ -13,7 +13,7 @@ fn names(path: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_backup_has_all_that_was_acknowledged_although_the_broker_is_under_load() {
+fn a_backup_under_load_has_all_acknowledged_messages() {
     let world = World::empty();
     let broker = world.serve(&[]);
     broker.subscribe_to_end(&["-i", "first", "-c", "-q", "1", "t/#", "-E"]).expect(0);
@@ -55,7 +55,7 @@ fn a_backup_has_all_that_was_acknowledged_although_the_broker_is_under_load() {
 }
 
 #[test]
-fn a_backup_goes_to_a_new_directory_alone() {
+fn a_backup_needs_a_new_directory() {
     let world = World::closed(6_000);
     let backup = world.beside("backup");
     world.data("backup", &[&backup]).expect(0);
@@ -73,7 +73,7 @@ fn a_backup_goes_to_a_new_directory_alone() {
 }
 
 #[test]
-fn a_damaged_directory_is_neither_copied_nor_compacted_nor_restored() {
+fn a_damaged_directory_is_neither_copied_compacted_nor_restored() {
     let world = World::closed(6_000);
     let good = world.beside("good");
     world.data("backup", &[&good]).expect(0);
@@ -108,7 +108,7 @@ fn a_damaged_directory_is_neither_copied_nor_compacted_nor_restored() {
 }
 
 #[test]
-fn a_backup_is_restored_to_where_nothing_is_and_with_force_elsewhere() {
+fn a_backup_is_restored_to_an_empty_place_or_with_force() {
     let world = World::closed(6_000);
     let (backup, target) = (world.beside("backup"), world.beside("target"));
     world.data("backup", &[&backup]).expect(0);
@@ -142,7 +142,7 @@ fn a_backup_is_restored_to_where_nothing_is_and_with_force_elsewhere() {
 }
 
 #[test]
-fn bans_go_along_with_a_backup_and_come_back_with_it() {
+fn a_backup_includes_bans() {
     const BANS: &str = "{\"bans\":[{\"user\":\"eve\",\"until_unix_s\":null,\"why\":\"a test\"}]}\n";
     let world = World::closed(6_000);
     let (backup, target) = (world.beside("backup"), world.beside("target"));

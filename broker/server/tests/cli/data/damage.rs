@@ -38,7 +38,7 @@ fn expect_clean_check(world: &World) {
 }
 
 #[test]
-fn bytes_that_have_changed_are_named_and_the_rest_is_served() {
+fn changed_bytes_are_reported_and_the_rest_is_served() {
     let world = World::closed(SEVEN_BYTES);
     let segment = world.flip_message(17);
     let text = expect_reported_and_refused(&world);
@@ -61,7 +61,7 @@ fn bytes_that_have_changed_are_named_and_the_rest_is_served() {
 }
 
 #[test]
-fn a_segment_that_is_missing_is_named_and_the_rest_is_served() {
+fn a_missing_segment_is_reported_and_the_rest_is_served() {
     let world = World::closed(SEVEN_BYTES);
     let begins_late = 3;
     fs::remove_file(world.path().join(segment_name(begins_late))).expect("is there");
@@ -78,7 +78,7 @@ fn a_segment_that_is_missing_is_named_and_the_rest_is_served() {
 }
 
 #[test]
-fn records_of_a_session_whose_beginning_is_lost_are_passed_over() {
+fn records_of_a_session_without_a_beginning_are_skipped() {
     let world = World::closed(ONE_BYTES);
     // The session "late" begins in the segment of the message before or after it.
     for number in [19, 20] {
@@ -101,7 +101,7 @@ fn records_of_a_session_whose_beginning_is_lost_are_passed_over() {
 }
 
 #[test]
-fn a_log_that_was_cut_short_is_damage_and_the_rest_is_served() {
+fn a_truncated_log_is_damage_and_the_rest_is_served() {
     let world = World::written(SEVEN_BYTES);
     let last = world.files().into_keys().filter(|name| name.starts_with("segment-")).max().expect("there are some");
     let file = fs::OpenOptions::new().write(true).open(world.path().join(&last)).expect("is there");
@@ -115,7 +115,7 @@ fn a_log_that_was_cut_short_is_damage_and_the_rest_is_served() {
 }
 
 #[test]
-fn a_segment_in_the_middle_that_was_cut_to_nothing_is_damage_and_the_rest_is_served() {
+fn an_empty_middle_segment_is_damage_and_the_rest_is_served() {
     let world = World::closed(SEVEN_BYTES);
     fs::write(world.path().join(segment_name(4)), b"").expect("can be written");
     let text = expect_reported_and_refused(&world);
@@ -127,7 +127,7 @@ fn a_segment_in_the_middle_that_was_cut_to_nothing_is_damage_and_the_rest_is_ser
 }
 
 #[test]
-fn of_a_damaged_snapshot_the_rest_is_served() {
+fn the_intact_part_of_a_damaged_snapshot_is_served() {
     let world = World::closed(ONE_BYTES);
     world.data("compact", &[]).expect(0);
     let (name, bytes) = world.files().into_iter().find(|(name, _)| name.starts_with("snapshot-")).expect("was made");
@@ -197,7 +197,7 @@ fn damage_to_the_last_frame_of_a_killed_broker_is_reported() {
 
 /// Frames are overwritten with zeros, up to the end of the log.
 #[test]
-fn the_end_of_a_log_that_was_closed_in_order_is_missed() {
+fn the_missing_end_of_a_gracefully_closed_log_is_detected() {
     for world in [World::closed(SEVEN_BYTES), World::sealed(SEVEN_BYTES)] {
         let (name, last) = last_frame(&world);
         let path = world.path().join(&name);
@@ -212,7 +212,7 @@ fn the_end_of_a_log_that_was_closed_in_order_is_missed() {
 }
 
 #[test]
-fn a_last_segment_that_is_missing_is_named() {
+fn a_missing_last_segment_is_reported() {
     for world in [World::closed(SEVEN_BYTES), World::written(SEVEN_BYTES)] {
         let (name, _) = last_frame(&world);
         fs::remove_file(world.path().join(&name)).expect("is there");
@@ -227,7 +227,7 @@ fn a_last_segment_that_is_missing_is_named() {
 
 /// Only a preallocated, empty segment is left.
 #[test]
-fn a_first_segment_that_is_missing_is_named_although_nothing_is_behind_it() {
+fn a_missing_first_segment_is_reported_even_if_it_is_the_only_one() {
     let world = World::empty();
     let mut broker = world.serve(&[]);
     // The reserve file is created last, after the segment and after `VERSION` names it.
@@ -247,7 +247,7 @@ fn a_first_segment_that_is_missing_is_named_although_nothing_is_behind_it() {
 }
 
 #[test]
-fn a_newer_format_is_refused_with_the_version_that_is_needed() {
+fn a_newer_format_is_refused_with_the_required_version() {
     let world = World::closed(SEVEN_BYTES);
     fs::write(world.path().join("VERSION"), "tautwire-journal\nformat 3\nlog 1\ncheck 0\n").expect("can be written");
     let before = world.files();
@@ -268,7 +268,7 @@ fn a_newer_format_is_refused_with_the_version_that_is_needed() {
 }
 
 #[test]
-fn a_whole_directory_is_served_with_recover_too() {
+fn an_intact_directory_is_served_with_recover() {
     let world = World::closed(SEVEN_BYTES);
     let broker = world.serve(&["--recover"]);
     assert_eq!(receive(&broker, "first", 40), topics(0..MESSAGES));

@@ -4,7 +4,7 @@ use crate::data::world::{MESSAGES, World};
 use crate::process::run;
 
 #[test]
-fn check_says_what_there_is_and_changes_nothing() {
+fn check_describes_the_directory_and_changes_nothing() {
     let world = World::closed(6_000);
     let before = world.files();
     let text = world.data("check", &[]).expect(0).text();
@@ -34,7 +34,7 @@ fn check_says_what_there_is_and_changes_nothing() {
 }
 
 #[test]
-fn the_directory_may_come_from_the_configuration() {
+fn the_directory_can_come_from_the_configuration() {
     let world = World::closed(100);
     let file = world.beside("tautwire.toml");
     std::fs::write(&file, "threads = 1\n[data]\npath = \"data\"\n").expect("can be written");
@@ -45,7 +45,7 @@ fn the_directory_may_come_from_the_configuration() {
 }
 
 #[test]
-fn what_is_no_data_directory_is_said_to_be_none() {
+fn a_path_that_is_not_a_data_directory_is_refused() {
     let world = World::empty();
     let folder = world.beside("folder");
     std::fs::create_dir(&folder).expect("can be made");
@@ -93,7 +93,7 @@ fn stats_count_sessions_messages_and_the_largest_queues() {
 }
 
 #[test]
-fn dump_has_a_line_for_each_record_and_shows_payloads_on_demand_alone() {
+fn dump_has_a_line_for_each_record_and_hides_payloads_by_default() {
     let world = World::closed(100);
     let text = world.data("dump", &[]).expect(0).text();
     assert_eq!(text.lines().count(), 112, "{text}");
@@ -140,7 +140,7 @@ fn dump_shows_one_session_or_one_topic() {
 }
 
 #[test]
-fn a_directory_is_looked_at_while_a_broker_writes_to_it() {
+fn a_directory_can_be_inspected_while_a_broker_writes() {
     let world = World::closed(6_000);
     let broker = world.serve(&[]);
     broker.publish(&["t/x", "hi", "-q", "1"]).expect(0);

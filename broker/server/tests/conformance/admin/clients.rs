@@ -136,7 +136,7 @@ fn an_operator_disconnects_clients_and_ends_sessions() {
 }
 
 #[test]
-fn the_version_before_a_path_may_stand_there_once_or_not_at_all() {
+fn a_path_can_have_one_version_prefix() {
     let world = World::new(1, "", &[]);
     for path in ["/clients", "/bans", "/config", "/listeners", "/metrics", "/contracts"] {
         world.get(path).expect(200);

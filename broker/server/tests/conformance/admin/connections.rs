@@ -26,7 +26,7 @@ fn expect_closed(stream: &mut TcpStream) {
 }
 
 #[test]
-fn a_connection_carries_one_request_after_the_other() {
+fn a_connection_serves_several_requests() {
     let world = World::new(1);
     let mut stream = dial(world.broker.admin_address());
     for _ in 0..3 {
@@ -52,7 +52,7 @@ fn a_connection_carries_one_request_after_the_other() {
 }
 
 #[test]
-fn a_connection_ends_where_its_client_says_so_or_its_request_cannot_be_read_to_the_end() {
+fn a_connection_closes_on_request_or_after_an_unreadable_request() {
     let world = World::new(1);
     let token = format!("Authorization: Bearer {TOKEN}\r\n");
     for (request, status) in [
@@ -75,7 +75,7 @@ fn a_connection_ends_where_its_client_says_so_or_its_request_cannot_be_read_to_t
 }
 
 #[test]
-fn head_gives_what_get_gives_without_the_body() {
+fn head_responds_like_get_without_the_body() {
     let world = World::new(1);
     let mut stream = dial(world.broker.admin_address());
     let mut ask = |method: &str, path: &str, token: &str| {
@@ -123,7 +123,7 @@ fn open_many(address: SocketAddr, count: usize, sent: &str) -> Vec<TcpStream> {
 }
 
 #[test]
-fn health_and_metrics_are_answered_whoever_is_silent_or_slow() {
+fn health_and_metrics_are_served_despite_silent_or_slow_clients() {
     let world = World::new(1);
     let address = world.broker.admin_address();
     let mut client = world.connect(V5, "client");
@@ -144,7 +144,7 @@ fn health_and_metrics_are_answered_whoever_is_silent_or_slow() {
 }
 
 #[test]
-fn logins_whose_bodies_do_not_come_leave_the_handlers_to_others() {
+fn logins_with_missing_bodies_do_not_block_the_handlers() {
     let world = World::new(1);
     let address = world.broker.admin_address();
     let half =
@@ -162,7 +162,7 @@ fn logins_whose_bodies_do_not_come_leave_the_handlers_to_others() {
 }
 
 #[test]
-fn a_connection_that_is_open_at_a_reload_is_answered_and_then_closed() {
+fn a_connection_open_during_a_reload_is_answered_and_closed() {
     let world = ReloadWorld::new(1, "", &[]);
     let address = world.broker.admin_address();
     let health = b"GET /health HTTP/1.1\r\nHost: admin\r\n\r\n";

@@ -30,7 +30,7 @@ fn contracts_are_listed_and_shown_with_their_schemas() {
 }
 
 #[test]
-fn a_contract_tells_how_often_it_was_broken_and_why_but_not_by_what() {
+fn a_contract_reports_the_number_and_causes_of_violations_without_payloads() {
     for threads in [1, 2] {
         let world = World::new(threads);
         let address = world.broker.admin_address();
@@ -63,7 +63,7 @@ fn a_contract_tells_how_often_it_was_broken_and_why_but_not_by_what() {
 }
 
 #[test]
-fn what_is_changed_lasts_and_the_operators_file_is_never_written() {
+fn changes_are_persistent_and_the_operators_file_is_not_written() {
     let mut world = World::new(1);
     for status in [201, 200] {
         admin(world.broker.admin_address(), "PUT", "/contracts/new", OBJECT).expect(status);
@@ -119,7 +119,7 @@ fn a_protobuf_schema_is_compiled_with_the_files_of_the_folder() {
 }
 
 #[test]
-fn a_bad_contract_is_refused_whole_with_line_and_column_and_the_old_one_stays() {
+fn an_invalid_contract_is_refused_with_its_location_and_the_old_one_stays() {
     let world = World::new(1);
     let address = world.broker.admin_address();
     admin(address, "PUT", "/contracts/new", OBJECT).expect(201);
@@ -159,7 +159,7 @@ fn a_bad_contract_is_refused_whole_with_line_and_column_and_the_old_one_stays() 
 }
 
 #[test]
-fn schema_bombs_are_refused_and_the_broker_goes_on() {
+fn schema_bombs_are_refused_and_the_broker_keeps_serving() {
     let world = World::new(1);
     let address = world.broker.admin_address();
     let fields: String = (1..=20_000).map(|number| format!("int32 f{number} = {number};")).collect();
@@ -184,7 +184,7 @@ fn schema_bombs_are_refused_and_the_broker_goes_on() {
 }
 
 #[test]
-fn changes_at_once_are_made_one_after_the_other() {
+fn concurrent_changes_are_serialized() {
     let world = World::new(2);
     let address = world.broker.admin_address();
     thread::scope(|scope| {
@@ -201,7 +201,7 @@ fn changes_at_once_are_made_one_after_the_other() {
 }
 
 #[test]
-fn names_cannot_lead_out_of_the_folder() {
+fn names_cannot_escape_the_folder() {
     let world = World::new(1);
     let address = world.broker.admin_address();
     for name in ["..", "../evil", "a/b", "%2e%2e%2fevil", "a.toml", "ä", "", &"n".repeat(65)] {
@@ -215,7 +215,7 @@ fn names_cannot_lead_out_of_the_folder() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_leaves_the_contracts_as_they_were() {
+fn an_unwritable_folder_leaves_the_contracts_unchanged() {
     let world = World::new(1);
     // A file in place of the folder.
     world.folder.write("contracts/managed", "");
@@ -226,7 +226,7 @@ fn a_folder_that_cannot_be_written_leaves_the_contracts_as_they_were() {
 }
 
 #[test]
-fn without_a_folder_there_is_nothing_to_change() {
+fn without_a_folder_contracts_cannot_be_changed() {
     let folder = Folder::new(&[("token", TOKEN)]);
     let token = format!("admin.token_file={}", folder.path().join("token").display());
     let broker = Broker::set(&[&token, "admin.listen=0"]);

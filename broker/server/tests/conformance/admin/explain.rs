@@ -20,7 +20,7 @@ roles = ["meters"]
 "##;
 
 #[test]
-fn the_rules_are_listed_with_their_places() {
+fn the_rules_are_listed_with_their_positions() {
     let folder = Folder::new(&[("access.toml", RULES)]);
     let file = format!("acl.file={}", folder.path().join("access.toml").display());
     let world = World::within(folder, 1, "", &[&file]);
@@ -50,7 +50,7 @@ fn the_rules_are_listed_with_their_places() {
 
 /// Roles come from the rules as well as from authentication: docs/concepts/access-rules.md.
 #[test]
-fn a_client_is_shown_with_the_roles_that_the_rules_give_it() {
+fn a_client_is_shown_with_its_roles() {
     let rules = format!(
         "{RULES}\n[[role]]\nname = \"readers\"\nrules = []\n\n[[assign]]\neveryone = true\nroles = \"readers\"\n"
     );
@@ -67,7 +67,7 @@ fn explain(world: &World, body: &str) -> Answer {
 }
 
 #[test]
-fn the_rule_that_decides_is_named() {
+fn the_deciding_rule_is_named() {
     let folder = Folder::new(&[("access.toml", RULES)]);
     let file = format!("acl.file={}", folder.path().join("access.toml").display());
     let world = World::within(folder, 1, "", &[&file]);
@@ -101,7 +101,7 @@ fn the_rule_that_decides_is_named() {
 }
 
 #[test]
-fn a_listener_says_by_which_certificates_it_is_served() {
+fn a_listener_lists_its_certificates() {
     let folder = Folder::new(&[]);
     let certificates = folder.path().join("tls");
     let make = |days: &str| {

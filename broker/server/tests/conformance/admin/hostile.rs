@@ -13,7 +13,7 @@ fn with_token(rest: &str) -> String {
 }
 
 #[test]
-fn only_the_whole_token_opens() {
+fn only_the_exact_token_is_accepted() {
     let world = World::new(1);
     let address = world.broker.admin_address();
     let longer = format!("Bearer {TOKEN}0");
@@ -35,7 +35,7 @@ fn only_the_whole_token_opens() {
 }
 
 #[test]
-fn what_is_no_request_or_can_be_read_in_two_ways_is_refused() {
+fn invalid_and_ambiguous_requests_are_refused() {
     let world = World::new(1);
     let address = world.broker.admin_address();
     for (request, status) in [
@@ -92,7 +92,7 @@ fn bytes_that_are_not_text_are_refused() {
 }
 
 #[test]
-fn a_body_is_asked_for_where_the_client_waits_for_that() {
+fn expect_100_continue_is_answered() {
     let world = World::new(1);
     let body = r#"{"topics": "new/#", "format": "json", "schema": "{}"}"#;
     let head = with_token(&format!("Expect: 100-continue\r\nContent-Length: {}\r\n\r\n", body.len()));
@@ -110,7 +110,7 @@ fn a_body_is_asked_for_where_the_client_waits_for_that() {
 }
 
 #[test]
-fn a_request_that_does_not_come_whole_is_given_up() {
+fn an_incomplete_request_times_out() {
     let world = World::new(1);
     let address = world.broker.admin_address();
     let in_its_body = with_token("Content-Length: 100\r\n\r\n{");

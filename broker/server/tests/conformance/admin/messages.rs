@@ -46,7 +46,7 @@ fn subscribers(world: &World, version: ProtocolVersion, filter: &str) -> Vec<Cli
 }
 
 #[test]
-fn a_posted_message_arrives_on_every_thread_with_its_qos_and_its_bytes() {
+fn a_posted_message_arrives_on_every_thread_with_its_qos_and_payload() {
     every_case(|case| {
         let world = World::new(case.threads);
         let address = world.broker.admin_address();
@@ -73,7 +73,7 @@ fn a_posted_message_arrives_on_every_thread_with_its_qos_and_its_bytes() {
 }
 
 #[test]
-fn what_is_left_out_of_the_query_is_qos_0_and_not_retained() {
+fn the_defaults_of_the_query_are_qos_0_and_not_retained() {
     every_thread_count(|case| {
         let world = World::new(case.threads);
         let mut subscriber = world.connect(V5, "subscriber");
@@ -111,7 +111,7 @@ fn a_topic_is_percent_decoded_and_keeps_its_levels() {
 }
 
 #[test]
-fn a_posted_message_is_retained_and_taken_away_again() {
+fn a_posted_message_can_be_retained_and_cleared() {
     every_case(|case| {
         let world = World::new(case.threads);
         let address = world.broker.admin_address();
@@ -154,7 +154,7 @@ fn invalid_messages_are_refused_with_the_reason_and_not_delivered() {
 }
 
 #[test]
-fn what_is_set_aside_or_observed_is_taken() {
+fn quarantined_and_observed_messages_are_accepted() {
     every_thread_count(|case| {
         let world = World::new(case.threads);
         let address = world.broker.admin_address();
@@ -177,7 +177,7 @@ fn what_is_set_aside_or_observed_is_taken() {
 }
 
 #[test]
-fn a_content_type_goes_along_unless_it_is_curls_own() {
+fn a_content_type_is_forwarded_except_the_default_of_curl() {
     every_thread_count(|case| {
         let world = World::new(case.threads);
         let address = world.broker.admin_address();
@@ -213,7 +213,7 @@ fn a_content_type_goes_along_unless_it_is_curls_own() {
 }
 
 #[test]
-fn what_is_no_topic_for_clients_is_refused() {
+fn topics_that_clients_cannot_publish_to_are_refused() {
     let world = World::new(1);
     let address = world.broker.admin_address();
     for topic in ["$SYS/broker/version", "$SYS/contracts/request", "$share/g/a", "$as/json/a", "$quarantine/a", "$SYS"]
@@ -236,7 +236,7 @@ fn what_is_no_topic_for_clients_is_refused() {
 }
 
 #[test]
-fn a_query_that_is_not_understood_is_refused_by_name() {
+fn an_unknown_query_parameter_is_refused_by_name() {
     let world = World::new(1);
     let address = world.broker.admin_address();
     for (query, named) in [
@@ -253,7 +253,7 @@ fn a_query_that_is_not_understood_is_refused_by_name() {
 }
 
 #[test]
-fn only_a_post_with_the_token_and_a_length_publishes() {
+fn publishing_needs_post_a_token_and_a_length() {
     let world = World::new(1);
     let address = world.broker.admin_address();
     for token in ["", "Authorization: Bearer a-token-for-tests-012345678\r\n"] {
@@ -276,7 +276,7 @@ fn only_a_post_with_the_token_and_a_length_publishes() {
 }
 
 #[test]
-fn the_limits_of_clients_hold() {
+fn the_limits_of_clients_apply() {
     every_thread_count(|case| {
         let settings = [
             "limits.topic_levels=3",

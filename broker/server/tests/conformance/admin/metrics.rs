@@ -7,7 +7,7 @@ use crate::support::http::{exchange, field};
 use crate::support::{AtLeastOnce, AtMostOnce, Broker, EXPECT_TIMEOUT, ExactlyOnce, Folder, TOKEN, V5, admin};
 
 #[test]
-fn health_is_said_to_everybody_and_nothing_else_of_the_broker_is() {
+fn only_health_is_public() {
     let world = World::new(1);
     let address = world.broker.admin_address();
     let answer = exchange(address, b"GET /health HTTP/1.1\r\n\r\n").expect(200);
@@ -19,7 +19,7 @@ fn health_is_said_to_everybody_and_nothing_else_of_the_broker_is() {
 }
 
 #[test]
-fn metrics_are_in_the_format_of_prometheus_unless_json_is_asked_for() {
+fn metrics_are_in_prometheus_format_or_json() {
     let world = World::new(2);
     let mut client = world.connect(V5, "client");
     client.publish("strict/a", AtLeastOnce, b"no");
@@ -66,7 +66,7 @@ fn metric(broker: &Broker, name: &str) -> f64 {
 }
 
 #[test]
-fn messages_and_acknowledgements_are_timed_by_qos_and_what_waited_for_the_client_is_not() {
+fn latencies_are_recorded_by_qos_without_the_wait_for_the_client() {
     for threads in [1, 2] {
         let folder = Folder::new(&[]);
         let path = format!("data.path={}", folder.path().join("data").display());
@@ -110,7 +110,7 @@ fn messages_and_acknowledgements_are_timed_by_qos_and_what_waited_for_the_client
 }
 
 #[test]
-fn messages_are_counted_by_the_topic_filters_that_are_named() {
+fn messages_are_counted_by_configured_topic_filters() {
     const CONFIG: &str = "[sys]\ninterval_s = 0\n[limits]\nsession_queue_messages = 2\n[metrics]\ntopics = [\"a/#\", \"+/b\", \"\\\"/c\"]\n";
     for threads in [1, 2] {
         let world = crate::reload::World::new(threads, CONFIG, &["data.path="]);

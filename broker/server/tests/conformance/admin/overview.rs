@@ -11,7 +11,7 @@ impl World {
 }
 
 #[test]
-fn the_overview_counts_what_is_there() {
+fn the_overview_has_the_current_counts() {
     for threads in [1, 2] {
         let world = World::new(threads, "[sys]\ninterval_s = 0\n[limits]\nconnections = 77\n", &["data.path="]);
         let mut client = world.broker.connecting(V5, "c").persistent().open();
@@ -48,7 +48,7 @@ fn the_overview_counts_what_is_there() {
 }
 
 #[test]
-fn the_overview_says_how_the_log_is() {
+fn the_overview_has_the_state_of_the_log() {
     let folder = crate::support::Folder::new(&[]);
     let path = format!("data.path={}", folder.path().join("data").display());
     let world = World::new(1, "", &[&path]);

@@ -19,7 +19,7 @@ fn field<'a>(head: &'a str, name: &str) -> &'a str {
 }
 
 #[test]
-fn the_dashboard_is_served_to_everybody_and_may_do_little() {
+fn the_dashboard_is_public_and_has_a_strict_policy() {
     let world = World::new(1, "", &[]);
     for (path, kind) in [("/", "text/html"), ("/ui/app.js", "text/javascript"), ("/ui/app.css", "text/css")] {
         let (head, body) = raw(&world, path, "");

@@ -37,7 +37,7 @@ fn all_pages(broker: &Broker, query: &str) -> Vec<String> {
 }
 
 #[test]
-fn messages_are_listed_page_by_page_in_the_order_of_their_topics() {
+fn messages_are_listed_page_by_page_in_topic_order() {
     for threads in [1, 2] {
         let world = World::new(threads, "[sys]\ninterval_s = 3600\n", &[]);
         let topics: Vec<String> = (0..15).map(|number| format!("r/{number:02}/x")).collect();
@@ -64,7 +64,7 @@ fn messages_are_listed_page_by_page_in_the_order_of_their_topics() {
 }
 
 #[test]
-fn one_message_is_shown_as_what_it_is() {
+fn one_message_is_shown_in_its_format() {
     let world = Contracts::new(2);
     let address = world.broker.admin_address();
     let reading = protobuf("d1", 20.5);
@@ -91,7 +91,7 @@ fn one_message_is_shown_as_what_it_is() {
 }
 
 #[test]
-fn what_a_filter_covers_is_removed_and_subscribers_are_told() {
+fn messages_matching_a_filter_are_removed_and_subscribers_notified() {
     every_case(|case| {
         let world = World::new(case.threads, "", &[]);
         for number in 0..100 {
@@ -163,7 +163,7 @@ fn removed_retained_messages_stay_removed_after_a_kill() {
 }
 
 #[test]
-fn the_tree_of_topics_is_walked_level_by_level() {
+fn the_topic_tree_is_listed_level_by_level() {
     for threads in [1, 2] {
         let world = World::new(threads, "", &[]);
         for topic in ["power", "power/3/kwh", "power/3/kw", "power/12", "water/1", "%2Fslash"] {

@@ -45,7 +45,7 @@ pub(super) fn request_as(world: &World, name: &str, method: &str, path: &str, bo
 }
 
 #[test]
-fn each_role_may_do_what_it_is_for_and_no_more() {
+fn each_role_has_exactly_its_permissions() {
     let world = world(ALL);
     let ban = r#"{"user": "eve"}"#;
     // The expected status for reader, operator, chief and seer.
@@ -78,7 +78,7 @@ fn each_role_may_do_what_it_is_for_and_no_more() {
 }
 
 #[test]
-fn tokens_come_and_go_with_a_reload_and_end_when_they_expire() {
+fn tokens_are_reloaded_and_expire() {
     let world = world(&[("reader", "read", ""), ("operator", "operate", "expires = 2020-01-01T00:00:00Z")]);
     request_as(&world, "reader", "GET", "/v1/bans", "").expect(200);
     let expired = request_as(&world, "operator", "GET", "/v1/bans", "").expect(401);
@@ -96,7 +96,7 @@ fn tokens_come_and_go_with_a_reload_and_end_when_they_expire() {
 }
 
 #[test]
-fn the_audit_log_says_who_has_done_it() {
+fn the_audit_log_names_the_operator() {
     let folder = Folder::new(&[("tokens.toml", &tokens(ALL))]);
     let path = |name: &str| folder.path().join(name).display().to_string();
     let settings = [format!("admin.tokens_file={}", path("tokens.toml")), format!("audit.file={}", path("audit"))];
@@ -122,7 +122,7 @@ fn the_audit_log_says_who_has_done_it() {
 }
 
 #[test]
-fn a_tap_ends_when_who_watches_may_not_any_more() {
+fn a_tap_ends_when_its_permission_is_revoked() {
     use std::io::{BufRead as _, BufReader, Read as _, Write as _};
     let world = world(ALL);
     request_as(&world, "operator", "GET", "/v1/tap", "").expect(403);

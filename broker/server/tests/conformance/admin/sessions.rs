@@ -64,7 +64,7 @@ fn world(more: &[&str]) -> World {
 }
 
 #[test]
-fn a_token_or_a_password_opens_a_session_with_a_cookie_that_scripts_cannot_read() {
+fn a_login_opens_a_session_with_an_http_only_cookie() {
     let world = world(&[]);
     for (body, name, role, payloads) in [
         (by_token(TOKEN), "admin.token_file", "administer", true),
@@ -126,7 +126,7 @@ fn unknown_users_and_users_without_a_role_are_refused() {
 }
 
 #[test]
-fn with_a_cookie_nothing_changes_without_the_word_that_other_pages_do_not_know() {
+fn changes_with_a_cookie_need_a_csrf_token() {
     let world = world(&[]);
     let api = world.broker.admin_address();
     let session = log_in(&world, &by_password("ann", "secret"));
@@ -157,7 +157,7 @@ fn with_a_cookie_nothing_changes_without_the_word_that_other_pages_do_not_know()
 }
 
 #[test]
-fn a_session_ends_by_logging_out_and_with_what_it_was_opened_by() {
+fn a_session_ends_on_logout_and_with_its_credentials() {
     let world = world(&["admin.sessions=3"]);
     let api = world.broker.admin_address();
     let lives = |session: &Session| ask(api, "GET", "/v1/bans", &session.only_cookie(), "").status == 200;
@@ -188,7 +188,7 @@ fn a_session_ends_by_logging_out_and_with_what_it_was_opened_by() {
 }
 
 #[test]
-fn whoever_goes_on_failing_has_to_wait_and_nobody_else() {
+fn repeated_failures_delay_only_the_failing_user() {
     let world = world(&[]);
     let deadline = Instant::now() + EXPECT_TIMEOUT;
     let mut failures = 0;

@@ -60,7 +60,7 @@ fn without_time(data: &str) -> &str {
 }
 
 #[test]
-fn what_is_published_is_shown_once_whoever_publishes_it_and_wherever() {
+fn each_published_message_is_shown_once() {
     for threads in [1, 2] {
         let world = World::new(threads);
         let mut tap = Tap::open(&world.broker, "filter=sensors/%23");
@@ -113,7 +113,7 @@ fn what_is_published_is_shown_once_whoever_publishes_it_and_wherever() {
 }
 
 #[test]
-fn what_is_beyond_the_rate_is_counted_and_taps_are_few() {
+fn messages_beyond_the_rate_are_counted_and_taps_are_limited() {
     let world = World::new(2);
     let ask = |query: &str| -> Answer { admin(world.broker.admin_address(), "GET", &format!("/v1/tap?{query}"), "") };
     let mut tap = Tap::open(&world.broker, "filter=a&rate=1");

@@ -42,7 +42,7 @@ fn is((outcome, codes): (String, Vec<String>), expected: &str, expected_codes: &
 }
 
 #[test]
-fn why_a_message_does_not_reach_a_client_is_said() {
+fn the_reason_for_a_missing_message_is_reported() {
     for threads in [1, 2] {
         let world = World::new(threads, "[limits]\nsession_queue_messages = 2\n", &[]);
         is(world.why("nobody", "topic=a"), "does_not_arrive", &["no_session"]);
@@ -128,7 +128,7 @@ fn group_queue_lengths_are_reported() {
 }
 
 #[test]
-fn whom_a_shared_group_has_chosen_for_the_last_messages_is_said() {
+fn the_selected_members_of_a_shared_group_are_reported() {
     for threads in [1, 2] {
         let world = World::new(threads, "", &[]);
         let mut publisher = world.broker.connect(V5, "p");
@@ -199,7 +199,7 @@ fn world_with_rules(threads: usize) -> World {
 }
 
 #[test]
-fn what_rules_contracts_formats_and_options_have_to_do_with_it_is_said() {
+fn rules_contracts_formats_and_options_are_explained() {
     for threads in [1, 2] {
         let world = world_with_rules(threads);
         let mut client = world.broker.connecting(V5, "c").property(maximum_packet_size(1_000)).open();
@@ -238,7 +238,7 @@ fn what_rules_contracts_formats_and_options_have_to_do_with_it_is_said() {
 }
 
 #[test]
-fn a_queue_that_is_full_for_the_user_is_told_from_one_that_is_full() {
+fn a_user_limit_is_distinguished_from_a_full_queue() {
     let folder = Folder::new(&[("users", crate::user_quotas::USERS)]);
     let file = "[auth]\npassword_file = \"users\"\n[limits]\nuser_queue_messages = 1\n";
     let world = World::within(folder, 1, file, &[]);
@@ -257,7 +257,7 @@ fn a_queue_that_is_full_for_the_user_is_told_from_one_that_is_full() {
 }
 
 #[test]
-fn what_the_client_cannot_take_is_remembered_with_the_reason() {
+fn messages_that_a_client_cannot_accept_are_reported_with_the_reason() {
     for threads in [1, 2] {
         let world = world_with_rules(threads);
         let mut publisher = world.broker.connect(V5, "p");
@@ -294,7 +294,7 @@ fn what_the_client_cannot_take_is_remembered_with_the_reason() {
 }
 
 #[test]
-fn what_waited_in_vain_is_remembered_with_the_reason() {
+fn expired_messages_are_reported_with_the_reason() {
     for threads in [1, 2] {
         let world = world_with_rules(threads);
         let mut publisher = world.broker.connect(V5, "p");
@@ -320,7 +320,7 @@ fn what_waited_in_vain_is_remembered_with_the_reason() {
 }
 
 #[test]
-fn a_client_that_does_not_read_is_said_to_be_it() {
+fn a_client_that_does_not_read_is_reported() {
     for threads in [1, 2] {
         let world = world_with_rules(threads);
         let mut stuck = world.broker.connect(V5, "stuck");
@@ -368,7 +368,7 @@ fn clients_dropped_for_lack_of_output_memory_are_reported() {
 
 /// `#` behind the mount point `m/` is `m/#`, which matches `m` as well.
 #[test]
-fn what_a_filter_matches_outside_of_the_mount_point_is_not_told_to_its_clients() {
+fn matches_outside_of_the_mount_point_are_not_disclosed() {
     for threads in [1, 2] {
         let world = world_with_rules(threads);
         let mut inside = ConnectBuilder::new(Transport::Tcp(world.broker.other_address(0)), V5, "inside").open();

@@ -43,7 +43,7 @@ fn a_contract_takes_effect_between_two_messages_on_all_threads() {
 }
 
 #[test]
-fn the_topics_of_discovery_follow() {
+fn discovery_topics_follow_the_contracts() {
     every_thread_count(|case| {
         let world = World::new(case.threads);
         let address = world.broker.admin_address();
@@ -67,7 +67,7 @@ fn the_topics_of_discovery_follow() {
 }
 
 #[test]
-fn queued_messages_are_delivered_after_their_contract_is_gone() {
+fn queued_messages_are_delivered_after_their_contract_is_removed() {
     every_case(|case| {
         let world = World::new(case.threads);
         let mut publisher = world.connect(V5, "publisher");
@@ -92,7 +92,7 @@ fn queued_messages_are_delivered_after_their_contract_is_gone() {
 }
 
 #[test]
-fn retained_messages_of_an_older_contract_are_not_given_in_a_format_they_do_not_fit() {
+fn retained_messages_of_an_older_contract_are_not_transcoded_if_invalid() {
     every_thread_count(|case| {
         let world = World::new(case.threads);
         let mut publisher = world.connect(V5, "publisher");
@@ -113,7 +113,7 @@ fn retained_messages_of_an_older_contract_are_not_given_in_a_format_they_do_not_
 }
 
 #[test]
-fn sighup_reads_the_folder_again_whole_or_not_at_all() {
+fn sighup_reloads_the_folder_completely_or_not_at_all() {
     every_thread_count(|case| {
         let world = World::new(case.threads);
         let mut client = world.connect(V5, "client");

@@ -22,7 +22,7 @@ fn ask(client: &mut Client, payload: &str) -> Message {
 }
 
 #[test]
-fn bindings_and_schemas_are_retained_with_twins_in_json() {
+fn bindings_and_schemas_are_retained_in_both_encodings() {
     every_case(|case| {
         let world = World::new(case.threads);
         let mut client = world.connect(case.version, "client");
@@ -50,7 +50,7 @@ fn bindings_and_schemas_are_retained_with_twins_in_json() {
 }
 
 #[test]
-fn a_request_is_answered_to_the_requester_alone() {
+fn a_response_goes_only_to_the_requester() {
     every_case(|case| {
         let world = World::new(case.threads);
         let mut client = world.connect(case.version, "client");
@@ -82,7 +82,7 @@ fn a_request_is_answered_to_the_requester_alone() {
 }
 
 #[test]
-fn a_long_answer_comes_in_pages() {
+fn a_long_response_is_paged() {
     let world = World::new(1);
     let mut client = world.connect(V5, "client");
     let mut after = String::new();
@@ -102,7 +102,7 @@ fn a_long_answer_comes_in_pages() {
 }
 
 #[test]
-fn a_request_that_is_none_is_answered_with_what_is_wrong() {
+fn an_invalid_request_is_answered_with_the_error() {
     every_version(|case| {
         let world = World::new(1);
         let mut client = world.connect(case.version, "client");
@@ -117,7 +117,7 @@ fn a_request_that_is_none_is_answered_with_what_is_wrong() {
 
 /// `ServiceDiscoveryResponse`, on the topic and in the format that ProtoMQ's clients expect.
 #[test]
-fn the_discovery_of_protomq_is_answered_to_the_requester_alone() {
+fn a_protomq_discovery_response_goes_only_to_the_requester() {
     every_case(|case| {
         let world = World::new(case.threads);
         let mut client = world.connect(case.version, "client");
@@ -138,7 +138,7 @@ fn the_discovery_of_protomq_is_answered_to_the_requester_alone() {
 }
 
 #[test]
-fn a_broker_without_contracts_says_so() {
+fn a_broker_without_contracts_reports_it() {
     every_thread_count(|case| {
         let broker = case.broker();
         let mut client = broker.connect(V3_1_1, "client");

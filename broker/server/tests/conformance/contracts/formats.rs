@@ -32,7 +32,7 @@ fn expect_form(message: &Message, content_type: &str, version: ProtocolVersion) 
 }
 
 #[test]
-fn every_format_comes_out_as_every_other() {
+fn every_format_is_transcoded_to_every_other() {
     every_case(|case| {
         let world = World::new(case.threads);
         let mut publisher = world.connect(V5, "publisher");
@@ -55,7 +55,7 @@ fn every_format_comes_out_as_every_other() {
 }
 
 #[test]
-fn accept_asks_for_a_format_without_another_filter() {
+fn accept_requests_a_format_without_another_filter() {
     every_thread_count(|case| {
         let world = World::new(case.threads);
         let mut publisher = world.connect(V3_1_1, "publisher");
@@ -69,7 +69,7 @@ fn accept_asks_for_a_format_without_another_filter() {
 }
 
 #[test]
-fn the_first_format_that_is_known_is_taken_and_none_is_refused() {
+fn the_first_supported_format_is_used_and_none_is_refused() {
     let world = World::new(1);
     let mut subscriber = world.connect(V5, "subscriber");
     subscribe_accepting(&mut subscriber, "sensors/#", AtLeastOnce, "application/cbor, application/msgpack;q=0.5");
@@ -81,7 +81,7 @@ fn the_first_format_that_is_known_is_taken_and_none_is_refused() {
 }
 
 #[test]
-fn filters_that_name_no_format_or_no_filter_are_refused() {
+fn filters_without_a_format_or_filter_are_refused() {
     every_case(|case| {
         let world = World::new(case.threads);
         let mut subscriber = world.connect(case.version, "subscriber");
@@ -98,7 +98,7 @@ fn filters_that_name_no_format_or_no_filter_are_refused() {
 }
 
 #[test]
-fn one_session_can_have_a_topic_as_it_is_and_in_other_formats() {
+fn one_session_can_receive_a_topic_in_several_formats() {
     every_case(|case| {
         let world = World::new(case.threads);
         let mut subscriber = world.connect(case.version, "subscriber");
@@ -140,7 +140,7 @@ fn overlapping_filters_of_one_format_give_one_copy() {
 }
 
 #[test]
-fn a_subscription_made_again_changes_its_format() {
+fn resubscribing_changes_the_format() {
     every_thread_count(|case| {
         let world = World::new(case.threads);
         let mut subscriber = world.connect(V5, "subscriber");
@@ -157,7 +157,7 @@ fn a_subscription_made_again_changes_its_format() {
 }
 
 #[test]
-fn members_of_a_shared_subscription_each_get_their_format() {
+fn members_of_a_shared_subscription_receive_their_own_format() {
     every_thread_count(|case| {
         let world = World::new(case.threads);
         let mut publisher = world.connect(V5, "publisher");
@@ -193,7 +193,7 @@ fn a_shared_subscription_can_name_the_format_in_its_filter() {
 }
 
 #[test]
-fn retained_messages_are_given_in_the_format_asked_for() {
+fn retained_messages_are_sent_in_the_requested_format() {
     every_case(|case| {
         let world = World::new(case.threads);
         let mut publisher = world.connect(V5, "publisher");
@@ -236,7 +236,7 @@ fn messages_for_offline_clients_are_queued_in_the_requested_format() {
 }
 
 #[test]
-fn a_payload_is_turned_once_however_many_ask_for_it() {
+fn a_payload_is_transcoded_once_for_all_receivers() {
     every_thread_count(|case| {
         let world = World::new(case.threads);
         let mut publisher = world.connect(V5, "publisher");
@@ -264,7 +264,7 @@ fn a_payload_is_turned_once_however_many_ask_for_it() {
 }
 
 #[test]
-fn other_properties_stay_and_text_is_said_to_be_text_only_where_it_is() {
+fn other_properties_are_kept_and_the_format_indicator_is_correct() {
     let world = World::new(1);
     let mut publisher = world.connect(V5, "publisher");
     let mut subscriber = world.connect(V5, "subscriber");
@@ -322,7 +322,7 @@ fn transcoding_failures_are_reported_or_counted() {
 }
 
 #[test]
-fn a_session_that_ends_takes_its_formats_with_it() {
+fn ending_a_session_removes_its_formats() {
     every_thread_count(|case| {
         let world = World::new(case.threads);
         let mut publisher = world.connect(V5, "publisher");
@@ -338,7 +338,7 @@ fn a_session_that_ends_takes_its_formats_with_it() {
 
 /// The limit applies to the packet that is sent [MQTT-3.1.2-24].
 #[test]
-fn the_clients_maximum_packet_size_holds_for_the_form_it_gets() {
+fn the_maximum_packet_size_applies_to_the_transcoded_message() {
     let world = World::new(1);
     let mut publisher = world.connect(V5, "publisher");
     let size = crate::support::property::maximum_packet_size(80);

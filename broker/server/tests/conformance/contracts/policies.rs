@@ -33,7 +33,7 @@ fn valid_messages_are_delivered() {
 }
 
 #[test]
-fn reject_refuses_with_the_path_what_was_expected_and_what_was_there() {
+fn reject_reports_the_path_and_the_expected_and_actual_values() {
     every_case(|case| {
         let world = World::new(case.threads);
         let mut subscriber = world.connect(case.version, "subscriber");
@@ -58,7 +58,7 @@ fn reject_refuses_with_the_path_what_was_expected_and_what_was_there() {
 
 /// A refused QoS 2 message has no PUBREL to wait for: its identifier is free [MQTT-4.3.3-4].
 #[test]
-fn a_refused_exchange_leaves_its_identifier_free() {
+fn a_refused_exchange_frees_its_identifier() {
     every_version(|case| {
         let world = World::new(1);
         let mut publisher = world.connect(case.version, "publisher");
@@ -76,7 +76,7 @@ fn a_refused_exchange_leaves_its_identifier_free() {
 }
 
 #[test]
-fn reject_can_cost_the_connection_where_there_is_no_answer() {
+fn reject_can_disconnect_publishers_without_acknowledgements() {
     every_case(|case| {
         let world = World::new(case.threads);
         let mut subscriber = world.connect(case.version, "subscriber");
@@ -98,7 +98,7 @@ fn reject_can_cost_the_connection_where_there_is_no_answer() {
 }
 
 #[test]
-fn disconnect_ends_the_connection_and_says_why() {
+fn disconnect_ends_the_connection_with_a_reason() {
     every_case(|case| {
         let world = World::new(case.threads);
         let mut subscriber = world.connect(case.version, "subscriber");
@@ -122,7 +122,7 @@ fn disconnect_ends_the_connection_and_says_why() {
 }
 
 #[test]
-fn quarantine_sets_messages_aside_with_the_reason() {
+fn quarantine_publishes_messages_separately_with_the_reason() {
     every_case(|case| {
         let world = World::new(case.threads);
         let mut subscriber = world.connect(case.version, "subscriber");
@@ -149,7 +149,7 @@ fn quarantine_sets_messages_aside_with_the_reason() {
 }
 
 #[test]
-fn observe_lets_everything_pass_and_counts() {
+fn observe_delivers_everything_and_counts_violations() {
     every_case(|case| {
         let world = World::new(case.threads);
         let mut subscriber = world.connect(case.version, "subscriber");
@@ -165,7 +165,7 @@ fn observe_lets_everything_pass_and_counts() {
 }
 
 #[test]
-fn violations_are_logged_without_payloads_and_not_each_one() {
+fn violations_are_logged_without_payloads_and_rate_limited() {
     let world = World::new(1);
     let mut publisher = world.connect(V5, "publisher");
     for _ in 0..100 {
@@ -179,7 +179,7 @@ fn violations_are_logged_without_payloads_and_not_each_one() {
 }
 
 #[test]
-fn a_level_of_the_topic_must_say_what_its_field_says() {
+fn a_topic_level_must_match_its_field() {
     every_version(|case| {
         let world = World::new(1);
         let mut subscriber = world.connect(case.version, "subscriber");
@@ -197,7 +197,7 @@ fn a_level_of_the_topic_must_say_what_its_field_says() {
 }
 
 #[test]
-fn the_path_of_a_nested_field_is_told() {
+fn the_path_of_a_nested_field_is_reported() {
     let world = World::new(1);
     let mut publisher = world.connect(V5, "publisher");
     // samples[1].value is a string.
@@ -208,7 +208,7 @@ fn the_path_of_a_nested_field_is_told() {
 }
 
 #[test]
-fn a_content_type_names_the_format_and_must_be_one_of_the_contract() {
+fn a_content_type_must_name_a_format_of_the_contract() {
     let world = World::new(1);
     let mut publisher = world.connect(V5, "publisher");
     let text = json("7", 1.5);
@@ -231,7 +231,7 @@ fn a_content_type_names_the_format_and_must_be_one_of_the_contract() {
 }
 
 #[test]
-fn without_a_content_type_the_reason_is_that_of_the_format_it_is_in() {
+fn without_a_content_type_the_reason_is_of_the_detected_format() {
     let world = World::new(1);
     let mut publisher = world.connect(V5, "publisher");
     let mut why = |payload: &[u8]| {
@@ -257,7 +257,7 @@ fn a_message_with_a_topic_alias_is_validated_by_its_contract() {
 }
 
 #[test]
-fn the_brokers_own_topics_are_caught_by_no_contract() {
+fn contracts_do_not_apply_to_the_brokers_topics() {
     let everything = "[[contract]]\nname = \"all\"\ntopics = \"#\"\nformat = \"json\"\nschema = \"numbered.json\"\non_violation = \"reject\"\n";
     let world = World::with(1, everything);
     let mut client = world.connect(V5, "client");
@@ -277,7 +277,7 @@ fn the_brokers_own_topics_are_caught_by_no_contract() {
 }
 
 #[test]
-fn contracts_in_each_others_way_stop_the_broker_with_both_names() {
+fn conflicting_contracts_prevent_the_start_with_both_names() {
     let two = "[[contract]]\nname = \"one\"\ntopics = \"a/+\"\nformat = \"json\"\nschema = \"s.json\"\n\
                [[contract]]\nname = \"two\"\ntopics = \"+/{id}\"\nformat = \"json\"\nschema = \"s.json\"\n";
     let folder = Folder::new(&[("contracts.toml", two), ("s.json", "{}")]);

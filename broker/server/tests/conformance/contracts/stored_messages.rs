@@ -12,7 +12,7 @@ const BAD: &[u8] = br#"{"n": "one"}"#;
 
 /// When the will is published, nobody is connected to be notified.
 #[test]
-fn a_connection_with_a_will_that_breaks_its_contract_is_refused() {
+fn a_connection_with_an_invalid_will_is_refused() {
     every_version(|case| {
         let world = World::new(1);
         for topic in ["strict/will", "stricter/will", "fatal/will"] {
@@ -40,7 +40,7 @@ fn a_connection_with_a_will_that_breaks_its_contract_is_refused() {
 }
 
 #[test]
-fn a_will_that_is_only_observed_or_set_aside_is_taken() {
+fn an_observed_or_quarantined_will_is_accepted() {
     every_case(|case| {
         let world = World::new(case.threads);
         let mut witness = world.connect(V5, "witness");
@@ -60,7 +60,7 @@ fn a_will_that_is_only_observed_or_set_aside_is_taken() {
 }
 
 #[test]
-fn nothing_is_retained_that_breaks_its_contract() {
+fn invalid_messages_are_not_retained() {
     every_case(|case| {
         let world = World::new(case.threads);
         let mut publisher = world.connect(case.version, "publisher");
@@ -83,7 +83,7 @@ fn nothing_is_retained_that_breaks_its_contract() {
 
 /// [MQTT-3.3.1-6]: an empty payload is not validated; it removes the retained message.
 #[test]
-fn an_empty_payload_still_takes_away_what_is_retained() {
+fn an_empty_payload_clears_the_retained_message() {
     every_case(|case| {
         let world = World::new(case.threads);
         let mut publisher = world.connect(case.version, "publisher");

@@ -9,7 +9,7 @@ const RUNS: usize = SEGMENTS_MAX + 4;
 
 /// No run lasts until the snapshot thread checks the log.
 #[test]
-fn runs_that_end_soon_do_not_make_the_log_longer_without_an_end() {
+fn short_runs_do_not_grow_the_log_without_bound() {
     let folder = Folder::new(&[]);
     let data = folder.path().join("data");
     let settings = settings(&folder, &data.display().to_string(), &[]);

@@ -71,7 +71,7 @@ fn judge(disk: &SmallDisk, counts: RangeInclusive<usize>, what: &str) -> Vec<Str
 }
 
 #[test]
-fn a_backup_of_a_broker_that_is_killed_meanwhile_is_whole_or_there_is_none() {
+fn a_backup_is_complete_or_missing_if_it_is_killed() {
     let Some(disk) = disk() else { return };
     let (folder, data, backup) = (Folder::new(&[]), disk.path("data"), disk.path("backup"));
     let settings = settings(&folder, &data, &[]);
@@ -115,7 +115,7 @@ fn has_files(disk: &SmallDisk, folder: &str, count: usize) -> bool {
 
 /// Neither the broker nor the next backup is affected.
 #[test]
-fn a_backup_of_a_busy_broker_that_is_killed_itself_is_whole_or_there_is_none() {
+fn a_backup_is_complete_or_missing_if_the_broker_is_killed() {
     let Some(disk) = disk() else { return };
     let (folder, data, backup) = (Folder::new(&[]), disk.path("data"), disk.path("backup"));
     let settings = settings(&folder, &data, &["limits.session_queue_messages=1000000"]);

@@ -88,7 +88,7 @@ fn with_messages(clock: &WallClock) -> Broker {
 
 /// [MQTT-3.1.2-23], [MQTT-3.1.2-8], [MQTT-3.3.2-6]: expiry after seconds is not delayed by a day.
 #[test]
-fn a_clock_that_is_set_back_between_two_runs_delays_nothing() {
+fn a_clock_set_back_between_runs_delays_nothing() {
     let Some(clock) = WallClock::new() else { return };
     let started_at = Instant::now();
     let broker = with_messages(&clock);
@@ -119,7 +119,7 @@ fn a_clock_that_is_set_back_between_two_runs_delays_nothing() {
 
 /// A clock set forward is indistinguishable from a long time without a broker.
 #[test]
-fn a_clock_that_is_set_forward_between_two_runs_is_time_that_has_passed() {
+fn a_clock_set_forward_between_runs_counts_as_elapsed_time() {
     let Some(clock) = WallClock::new() else { return };
     let broker = with_messages(&clock);
     create_offline_session(&broker, "short", HOUR_S);
@@ -139,7 +139,7 @@ fn a_clock_that_is_set_forward_between_two_runs_is_time_that_has_passed() {
 
 /// The machine's clock only matters at startup.
 #[test]
-fn a_clock_that_is_set_while_a_broker_runs_changes_nothing() {
+fn a_clock_change_at_run_time_has_no_effect() {
     let Some(clock) = WallClock::new() else { return };
     for seconds in [DAY_S, -DAY_S] {
         clock.set(0);

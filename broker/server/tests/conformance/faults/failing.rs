@@ -61,14 +61,14 @@ fn a_failure_is_final(injection: &str, more: &[&str]) {
 }
 
 #[test]
-fn a_write_of_the_log_that_fails_is_final() {
+fn a_failed_write_of_the_log_is_final() {
     a_failure_is_final("pwrite64:error=EIO", &[]);
 }
 
 /// A response of 200 to an operator is a promise like PUBACK. The disk fails with a delay, so that the message is accepted before any write
 /// of the broker's own fails, such as that of the next segment.
 #[test]
-fn an_operator_is_not_told_that_a_message_is_published_before_the_log_has_it() {
+fn an_operators_message_is_confirmed_after_the_log_has_it() {
     for query in ["qos=1", "retain=true"] {
         let folder = Folder::new(&[]);
         let settings = settings(&folder, &data_path(&folder), &[]);
@@ -87,7 +87,7 @@ fn an_operator_is_not_told_that_a_message_is_published_before_the_log_has_it() {
 
 /// Level `os` only waits for the operating system, which had acknowledged the write before the sync fails.
 #[test]
-fn a_sync_of_the_log_that_fails_is_final() {
+fn a_failed_sync_of_the_log_is_final() {
     let folder = Folder::new(&[]);
     let settings = settings(&folder, &data_path(&folder), &["data.ack=os"]);
     let broker = start(&settings);
@@ -115,7 +115,7 @@ fn expect_starts_with(broker: &Broker, count: usize) {
 
 /// A segment that cannot be prepared is not a lack of space: its state on disk is unknown.
 #[test]
-fn a_segment_that_cannot_be_synced_is_final() {
+fn a_failed_sync_of_a_segment_is_final() {
     let folder = Folder::new(&[]);
     let settings = settings(&folder, &data_path(&folder), &["limits.session_queue_bytes=1000000000"]);
     let broker = start(&settings);
@@ -167,7 +167,7 @@ fn a_failed_snapshot_is_reported_and_the_log_continues() {
 
 /// Messages that cannot be spilled stay in memory.
 #[test]
-fn messages_that_cannot_leave_memory_stay_in_it() {
+fn messages_that_cannot_be_spilled_stay_in_memory() {
     let folder = Folder::new(&[]);
     let settings = settings(&folder, &data_path(&folder), &COLD);
     let broker = start(&settings);
@@ -186,7 +186,7 @@ fn messages_that_cannot_leave_memory_stay_in_it() {
 
 /// Delivery to a client pauses while its messages cannot be read from disk; other clients are not affected.
 #[test]
-fn a_client_whose_messages_cannot_be_read_waits_for_the_disk() {
+fn a_client_with_unreadable_messages_waits_for_the_disk() {
     let folder = Folder::new(&[]);
     let settings = settings(&folder, &data_path(&folder), &COLD);
     let broker = start(&settings);
@@ -240,7 +240,7 @@ fn what_is_not_read_is_damage(beginning: &str, of_what: &str, from_read: u32) {
 
 /// Unreadable data cannot be copied: nothing that looks like a backup is left.
 #[test]
-fn a_backup_of_what_is_not_read_is_refused() {
+fn a_backup_of_unreadable_data_is_refused() {
     let folder = Folder::new(&[]);
     let directory = data_path(&folder);
     let broker = start(&settings(&folder, &directory, &[]));
@@ -258,11 +258,11 @@ fn a_backup_of_what_is_not_read_is_refused() {
 }
 
 #[test]
-fn a_segment_that_is_not_read_is_damage() {
+fn an_unreadable_segment_is_damage() {
     READS.iter().for_each(|read| what_is_not_read_is_damage("segment-", "segment 1", *read));
 }
 
 #[test]
-fn a_snapshot_that_is_not_read_is_damage() {
+fn an_unreadable_snapshot_is_damage() {
     READS.iter().for_each(|read| what_is_not_read_is_damage("snapshot-", "snapshot-", *read));
 }

@@ -63,7 +63,7 @@ fn a_full_file_system_refuses_persistent_publishes_until_there_is_space() {
 
 /// If unrefusable records fill the last segment, the log fails: affected clients are notified, and everything else continues.
 #[test]
-fn a_log_that_comes_to_its_end_without_space_fails_and_says_so() {
+fn a_log_without_space_at_its_end_fails_with_a_report() {
     let Some(disk) = SmallDisk::new("size=56m") else { return };
     let folder = Folder::new(&[]);
     // One client reconnects again and again.
@@ -108,7 +108,7 @@ fn a_log_that_comes_to_its_end_without_space_fails_and_says_so() {
 
 /// A broker that starts on a full disk uses the reserve of an earlier run. It serves, refuses persistent messages, and loses nothing.
 #[test]
-fn a_start_without_space_takes_the_reserve_and_loses_nothing() {
+fn a_start_without_space_uses_the_reserve_and_loses_nothing() {
     let Some(disk) = SmallDisk::new("size=64m") else { return };
     let folder = Folder::new(&[]);
     let settings = settings(&folder, &disk.path("data"), &ROOMY);
@@ -163,7 +163,7 @@ fn a_start_without_space_and_reserve_is_refused_and_loses_nothing() {
 
 /// On a small disk segments are small, to have space for the next one and for a snapshot.
 #[test]
-fn a_disk_of_20_mb_keeps_sessions_and_messages_as_long_as_they_are_taken() {
+fn a_disk_of_20_mb_suffices_while_messages_are_consumed() {
     let Some(disk) = SmallDisk::new("size=20m") else { return };
     let folder = Folder::new(&[]);
     // By default the queue of a session may use a sixteenth of the disk.
@@ -192,7 +192,7 @@ fn a_disk_of_20_mb_keeps_sessions_and_messages_as_long_as_they_are_taken() {
 
 /// A file system that does not report its size is not considered full.
 #[test]
-fn a_file_system_without_a_size_is_used() {
+fn a_file_system_that_reports_no_size_is_usable() {
     let Some(disk) = SmallDisk::new("size=0") else { return };
     let folder = Folder::new(&[]);
     let broker = start_by(&disk.wrapper(), &settings(&folder, &disk.path("data"), &[]));
@@ -203,7 +203,7 @@ fn a_file_system_without_a_size_is_used() {
 
 /// A snapshot without space leaves nothing behind, and the log continues.
 #[test]
-fn a_snapshot_without_space_is_given_up_and_gives_back_what_it_took() {
+fn a_snapshot_without_space_is_abandoned_and_its_space_freed() {
     let Some(disk) = SmallDisk::new("size=96m") else { return };
     let folder = Folder::new(&[]);
     let settings = settings(&folder, &disk.path("data"), &ROOMY);
@@ -227,7 +227,7 @@ fn a_snapshot_without_space_is_given_up_and_gives_back_what_it_took() {
 
 /// Messages that cannot be spilled stay in memory.
 #[test]
-fn messages_for_which_there_is_no_space_stay_in_memory() {
+fn messages_without_disk_space_stay_in_memory() {
     let Some(disk) = SmallDisk::new("size=64m") else { return };
     let folder = Folder::new(&[]);
     let more = ["limits.spill_threshold_bytes=65536", "disk.limit=1000000000", "limits.session_queue_bytes=1000000000"];
@@ -250,7 +250,7 @@ fn messages_for_which_there_is_no_space_stay_in_memory() {
 
 /// `data backup` and `data compact` report where space is missing, and leave nothing behind.
 #[test]
-fn commands_without_space_say_where_and_leave_everything_as_it_was() {
+fn commands_without_space_report_the_location_and_change_nothing() {
     let Some(disk) = SmallDisk::new("size=48m") else { return };
     let folder = Folder::new(&[]);
     let elsewhere = folder.path().join("data").display().to_string();

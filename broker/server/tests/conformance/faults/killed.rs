@@ -120,12 +120,12 @@ pub(super) fn expect_queued(disk: &SmallDisk, path: &str, count: usize, what: &s
 }
 
 #[test]
-fn a_compaction_that_is_killed_changes_nothing() {
+fn a_killed_compaction_changes_nothing() {
     a_compaction_that_ends_early_changes_nothing(Fault::Kill);
 }
 
 #[test]
-fn a_compaction_that_fails_changes_nothing_and_says_why() {
+fn a_failed_compaction_changes_nothing_and_reports_why() {
     a_compaction_that_ends_early_changes_nothing(Fault::Fail);
 }
 
@@ -146,7 +146,7 @@ pub(super) fn clear(disk: &SmallDisk, beginning: &str) {
 }
 
 #[test]
-fn a_backup_that_is_killed_is_not_taken_for_one() {
+fn a_killed_backup_is_not_a_valid_backup() {
     let Some(disk) = disk() else { return };
     let data = data_with(&disk, "data", 0..20);
     let backup = disk.path("backup");
@@ -161,7 +161,7 @@ fn a_backup_that_is_killed_is_not_taken_for_one() {
 
 /// The target directory cannot be renamed, since it is a mount point.
 #[test]
-fn a_backup_into_a_mounted_directory_that_is_killed_is_not_taken_for_one() {
+fn a_killed_backup_into_a_mounted_directory_is_not_valid() {
     let (Some(source), Some(disk)) = (disk(), disk()) else { return };
     data_with(&source, "data", 0..20);
     // Programs that see one disk do not see the other.
@@ -188,12 +188,12 @@ fn a_backup_into_a_mounted_directory_that_is_killed_is_not_taken_for_one() {
 
 /// The result is either the old state or all of the backup, with the old state set aside.
 #[test]
-fn a_restore_that_is_killed_leaves_the_old_state_or_the_new_one() {
+fn a_killed_restore_leaves_the_old_or_the_new_state() {
     a_restore_that_ends_early_leaves_the_old_state_or_the_new_one(Fault::Kill);
 }
 
 #[test]
-fn a_restore_that_fails_leaves_the_old_state_or_the_new_one() {
+fn a_failed_restore_leaves_the_old_or_the_new_state() {
     a_restore_that_ends_early_leaves_the_old_state_or_the_new_one(Fault::Fail);
 }
 
@@ -233,7 +233,7 @@ fn a_restore_that_ends_early_leaves_the_old_state_or_the_new_one(fault: Fault) {
 
 /// If process ids repeat, as in containers, the state set aside by an earlier restore is kept.
 #[test]
-fn a_restore_keeps_what_one_of_the_same_process_number_has_put_aside() {
+fn a_restore_keeps_files_set_aside_by_the_same_process_id() {
     let Some(disk) = disk() else { return };
     let backup = data_with(&disk, "one", 0..20);
     let data = data_with(&disk, "data", 0..30);
@@ -309,7 +309,7 @@ fn is_spare(name: &str) -> bool {
 
 /// A broker killed at any stage of a snapshot has everything it acknowledged.
 #[test]
-fn a_broker_that_is_killed_during_a_snapshot_has_all_that_was_acknowledged() {
+fn a_broker_killed_during_a_snapshot_keeps_acknowledged_messages() {
     for stage in STAGES {
         let folder = Folder::new(&[]);
         let data = folder.path().join("data").display().to_string();

@@ -107,7 +107,7 @@ fn of_table(broker: &Broker, level: Level) -> SocketAddr {
 }
 
 #[test]
-fn a_level_for_all_says_what_acknowledgements_wait_for() {
+fn the_default_ack_level_applies() {
     for level in LEVELS {
         check(Stalled::Write, &[level], &format!("data.ack = \"{}\"\n", level.name()), own);
     }
@@ -115,14 +115,14 @@ fn a_level_for_all_says_what_acknowledgements_wait_for() {
 }
 
 #[test]
-fn a_level_for_topics_says_what_acknowledgements_wait_for() {
+fn the_ack_level_of_a_topic_applies() {
     let file = "data.ack_topics = [\"kept/os = os\", \"kept/memory/# = memory\"]\n";
     check(Stalled::Write, &LEVELS, file, own);
     check(Stalled::Sync, &LEVELS, file, own);
 }
 
 #[test]
-fn a_level_for_an_address_says_what_acknowledgements_wait_for() {
+fn the_ack_level_of_an_address_applies() {
     let file = "data.ack_listeners = [\"127.0.0.2:0 = os\", \"127.0.0.3:0 = memory\"]\n\
                 [[listener]]\naddress = \"127.0.0.2:0\"\n[[listener]]\naddress = \"127.0.0.3:0\"\n";
     check(Stalled::Write, &LEVELS, file, of_table);
@@ -130,7 +130,7 @@ fn a_level_for_an_address_says_what_acknowledgements_wait_for() {
 }
 
 #[test]
-fn a_level_of_a_listener_says_what_acknowledgements_wait_for() {
+fn the_ack_level_of_a_listener_applies() {
     let file = "[[listener]]\naddress = \"127.0.0.1:0\"\nack = \"os\"\n[[listener]]\naddress = \"127.0.0.1:0\"\nack = \"memory\"\n";
     check(Stalled::Write, &LEVELS, file, of_table);
     check(Stalled::Sync, &LEVELS, file, of_table);

@@ -49,7 +49,7 @@ fn a_path_that_is_not_a_directory_is_refused_with_advice() {
 
 /// The files of one user are neither readable nor writable for another.
 #[test]
-fn a_directory_of_somebody_else_is_refused_with_what_to_do() {
+fn a_directory_of_another_user_is_refused_with_advice() {
     let Some(nobody) = nobody() else { return };
     let folder = Folder::new(&[]);
     let data = folder.path().join("data").display().to_string();
@@ -94,7 +94,7 @@ fn a_directory_of_somebody_else_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn a_directory_that_is_read_only_is_looked_at_and_not_used() {
+fn a_read_only_directory_can_be_inspected_but_not_used() {
     let Some(disk) = SmallDisk::new("size=64m") else { return };
     let folder = Folder::new(&[]);
     let settings = settings(&folder, &disk.path("data"), &[]);
@@ -154,7 +154,7 @@ fn inspecting_a_directory_does_not_block_a_broker() {
 
 /// The second broker leaves everything to the first, whichever path it uses.
 #[test]
-fn two_brokers_never_have_one_directory() {
+fn two_brokers_never_use_one_directory() {
     let folder = Folder::new(&[]);
     let data = folder.path().join("data").display().to_string();
     let first = start(&settings(&folder, &data, &[]));

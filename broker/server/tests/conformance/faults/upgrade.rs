@@ -14,7 +14,7 @@ mod golden_files;
 const QUEUED: usize = 60;
 
 #[test]
-fn a_start_on_a_directory_of_an_earlier_version_that_is_killed_leaves_all_that_was_there() {
+fn a_killed_upgrade_of_a_directory_loses_nothing() {
     let Some(disk) = disk() else { return };
     let folder = Folder::new(&[]);
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/data/golden");

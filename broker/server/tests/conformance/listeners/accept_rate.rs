@@ -37,7 +37,7 @@ fn eventually_accepted(address: SocketAddr, client_id: &str) -> Client {
 
 /// `limits.connections_per_address`
 #[test]
-fn so_many_of_one_address_may_be_open() {
+fn connections_per_address_are_limited() {
     let folder = Folder::new(&[]);
     let settings = ["limits.connections_per_address=3", "sys.interval_s=1"];
     let broker = Broker::with_listeners(2, &folder, OTHER, &settings);
@@ -63,7 +63,7 @@ fn so_many_of_one_address_may_be_open() {
 /// `limits.connect_rate_per_address` and its burst: a connection that exceeds the rate is refused, another address is not affected, and
 /// later connections are accepted again.
 #[test]
-fn one_address_may_come_so_fast() {
+fn the_accept_rate_per_address_is_limited() {
     let folder = Folder::new(&[]);
     let settings = ["limits.connect_rate_per_address=1", "limits.connect_burst_per_address=3", "sys.interval_s=1"];
     let broker = Broker::with_listeners(1, &folder, OTHER, &settings);
@@ -79,7 +79,7 @@ fn one_address_may_come_so_fast() {
 
 /// `limits.connect_rate` applies to all addresses together.
 #[test]
-fn all_may_come_so_fast_together() {
+fn the_total_accept_rate_is_limited() {
     let folder = Folder::new(&[]);
     let settings = ["limits.connect_rate=1", "limits.connect_burst=4"];
     let broker = Broker::with_listeners(1, &folder, OTHER, &settings);
@@ -122,7 +122,7 @@ fn refused_connections_need_no_handshake() {
 
 /// Behind a proxy, the client addresses it reports count; for IPv6 their first 64 bits.
 #[test]
-fn clients_behind_a_proxy_count_for_themselves() {
+fn clients_behind_a_proxy_are_counted_by_their_own_address() {
     let folder = Folder::new(&[]);
     let tables = format!(
         "{OTHER}[[listener]]\naddress = \"127.0.0.1:0\"\nproxy.trusted_networks = \"127.0.0.1\"\n\

@@ -72,7 +72,7 @@ fn nothing_follows(operator: &mut Client, inside: &mut Client, prefix: &str) {
 }
 
 #[test]
-fn topics_have_the_prefix_for_all_others_and_not_for_its_clients() {
+fn the_mount_point_prefix_is_visible_only_to_other_clients() {
     every_way(|world, version, qos| {
         let mut inside = world.connecting(A, version, "inside").open();
         let mut neighbour = world.connecting(A_TOO, version, "neighbour").open();
@@ -103,7 +103,7 @@ fn topics_have_the_prefix_for_all_others_and_not_for_its_clients() {
 }
 
 #[test]
-fn of_retained_messages_a_client_sees_those_behind_its_mount_point() {
+fn a_client_sees_retained_messages_of_its_mount_point() {
     every_way(|world, version, qos| {
         let mut operator = world.operator("operator");
         // `#` matches the parent level, and must not match topics that start with `$` [MQTT-4.7.2-1].
@@ -129,7 +129,7 @@ fn of_retained_messages_a_client_sees_those_behind_its_mount_point() {
 }
 
 #[test]
-fn what_is_the_brokers_is_not_there_behind_a_mount_point() {
+fn topics_of_the_broker_are_not_visible_in_a_mount_point() {
     let world = World::new(1, &["sys.interval_s=1"]);
     for (version, code) in [(V3_1_1, 0x80), (V5, 0x87)] {
         let mut inside = world.connecting(A, version, "inside").open();
@@ -156,7 +156,7 @@ fn what_is_the_brokers_is_not_there_behind_a_mount_point() {
 }
 
 #[test]
-fn wills_and_response_topics_stand_behind_the_mount_point() {
+fn wills_and_response_topics_are_mounted() {
     let world = World::new(2, &[]);
     let response = |topic: &'static str| Property::ResponseTopic(TopicName::new(topic).expect("a valid topic"));
     let (mut inside, mut operator) = (world.connect(A, "inside"), world.operator("operator"));
@@ -182,7 +182,7 @@ fn wills_and_response_topics_stand_behind_the_mount_point() {
 }
 
 #[test]
-fn topic_aliases_stand_for_topics_behind_the_mount_point() {
+fn topic_aliases_refer_to_mounted_topics() {
     let world = World::new(2, &[]);
     let mut operator = world.operator("operator");
     let mut inside = world.connecting(A, V5, "inside").property(Property::TopicAliasMaximum(5)).open();
@@ -273,7 +273,7 @@ fn a_session_belongs_to_its_mount_point() {
 }
 
 #[test]
-fn a_topic_that_is_too_long_behind_the_mount_point_is_refused() {
+fn a_topic_that_is_too_long_with_its_mount_point_is_refused() {
     let world = World::new(1, &[]);
     let longest = "x".repeat(65_535 - "b/c/".len());
     let too_long = format!("{longest}x");
@@ -293,7 +293,7 @@ fn a_topic_that_is_too_long_behind_the_mount_point_is_refused() {
 }
 
 #[test]
-fn the_maximum_packet_size_of_a_client_means_what_it_is_sent() {
+fn the_maximum_packet_size_applies_without_the_mount_prefix() {
     for qos in [AtMostOnce, AtLeastOnce, ExactlyOnce] {
         let world = World::new(1, &[]);
         let maximum = NonZeroU32::new(64).map(Property::MaximumPacketSize).expect("not zero");
@@ -309,7 +309,7 @@ fn the_maximum_packet_size_of_a_client_means_what_it_is_sent() {
 }
 
 #[test]
-fn large_payloads_are_whole_behind_a_mount_point() {
+fn large_payloads_arrive_whole_in_a_mount_point() {
     let world = World::new(2, &[]);
     let payload: Vec<u8> = (0..100_000_u32).map(|number| number as u8).collect();
     for qos in [AtMostOnce, AtLeastOnce, ExactlyOnce] {
@@ -330,7 +330,7 @@ fn large_payloads_are_whole_behind_a_mount_point() {
 
 /// Operators see full topic names, also in access rules.
 #[test]
-fn rules_of_access_mean_full_topics() {
+fn access_rules_use_full_topics() {
     let folder = Folder::new(&[]);
     let rules = "[[role]]\nname = \"all\"\nrules = [{ allow = [\"publish\", \"subscribe\"], topics = \"a/open/#\" }]\n\
                  [[assign]]\nclient_id = \"*\"\nroles = \"all\"\n";
@@ -348,7 +348,7 @@ fn rules_of_access_mean_full_topics() {
 }
 
 #[test]
-fn what_is_no_prefix_of_topics_is_refused_at_the_start() {
+fn an_invalid_mount_point_prevents_the_start() {
     for wrong in ["a", "", "$SYS/", "a/+/", "#/"] {
         let folder = Folder::new(&[]);
         let table = format!("[[listener]]\naddress = \"127.0.0.1:0\"\nmount_point = \"{wrong}\"\n");

@@ -12,7 +12,7 @@ use crate::support::{
 
 /// `mqtt.protocol_versions`: another version is refused with 0x84, or with return code 1 for versions before 5.0 [MQTT-3.1.2-2].
 #[test]
-fn a_version_that_is_not_accepted_is_refused() {
+fn a_version_that_is_not_enabled_is_refused() {
     for (accepted, refused) in [("3.1.1", [V3_1, V5]), ("5.0", [V3_1, V3_1_1]), ("3.1", [V3_1_1, V5])] {
         let broker = Broker::set(&[&format!("mqtt.protocol_versions={accepted}")]);
         for version in [V3_1, V3_1_1, V5] {
@@ -28,7 +28,7 @@ fn a_version_that_is_not_accepted_is_refused() {
 
 /// The refusal comes before a password is checked, and the setting of a listener overrides the global one.
 #[test]
-fn a_listener_accepts_versions_of_its_own() {
+fn a_listener_has_its_own_versions() {
     let folder = Folder::new(&[("users", "")]);
     let tables = "[mqtt]\nprotocol_versions = \"3.1.1\"\n\
                   [[listener]]\naddress = \"127.0.0.1:0\"\nmqtt.protocol_versions = [\"5.0\"]\nauth.anonymous = true\n\
@@ -43,7 +43,7 @@ fn a_listener_accepts_versions_of_its_own() {
 
 /// `mqtt.allow_empty_client_id`: 0x85 [MQTT-3.1.3-8], return code 2 [3.1.1: MQTT-3.1.3-8].
 #[test]
-fn an_empty_client_identifier_is_refused_where_it_is_not_allowed() {
+fn an_empty_client_identifier_is_refused_if_configured() {
     let broker = Broker::set(&["mqtt.allow_empty_client_id=false"]);
     for (version, code) in [(V5, 0x85), (V3_1_1, 2)] {
         assert_eq!(broker.connecting(version, "").refused(), code);
@@ -69,7 +69,7 @@ fn assigned(client: &Client) -> String {
 
 /// `mqtt.assigned_client_id_prefix`: on each shard, and the client can resume its session with it.
 #[test]
-fn assigned_identifiers_begin_as_configured() {
+fn assigned_identifiers_have_the_configured_prefix() {
     every_thread_count(|case| {
         let broker = case.broker_set(&["mqtt.assigned_client_id_prefix=dév-"]);
         let client = broker.connecting(V5, "").open();
@@ -85,7 +85,7 @@ fn assigned_identifiers_begin_as_configured() {
 /// `mqtt.max_qos` of a listener: CONNACK announces it [MQTT-3.2.2-9], SUBSCRIBE of any QoS is accepted [MQTT-3.2.2-10], and a PUBLISH above
 /// it ends the connection [MQTT-3.2.2-11]. A will above it is refused [MQTT-3.2.2-12].
 #[test]
-fn a_listener_has_a_maximum_qos_of_its_own() {
+fn a_listener_has_its_own_maximum_qos() {
     let folder = Folder::new(&[]);
     let tables = "[[listener]]\naddress = \"127.0.0.1:0\"\nmqtt.max_qos = 1\n\
                   [[listener]]\naddress = \"127.0.0.1:0\"\nmqtt.max_qos = 0\n";
@@ -125,7 +125,7 @@ fn above(qos: QoS) -> QoS {
 
 /// A listener may allow more than the global setting.
 #[test]
-fn a_listener_may_offer_more_than_all_others() {
+fn a_listener_can_offer_more_than_the_others() {
     let folder = Folder::new(&[]);
     let tables = "[mqtt]\nmax_qos = 0\ntopic_alias_maximum = 0\n\
                   [[listener]]\naddress = \"127.0.0.1:0\"\nmqtt.max_qos = 2\nmqtt.topic_alias_maximum = 3\n";
@@ -139,7 +139,7 @@ fn a_listener_may_offer_more_than_all_others() {
 
 /// `mqtt.topic_alias_maximum` of a listener [MQTT-3.2.2-17]; 0 is expressed by omitting the property.
 #[test]
-fn a_listener_has_a_maximum_of_topic_aliases_of_its_own() {
+fn a_listener_has_its_own_topic_alias_maximum() {
     let folder = Folder::new(&[]);
     let tables = "[[listener]]\naddress = \"127.0.0.1:0\"\nmqtt.topic_alias_maximum = 2\n\
                   [[listener]]\naddress = \"127.0.0.1:0\"\nmqtt.topic_alias_maximum = 0\n";

@@ -26,7 +26,7 @@ fn may_publish(client: &mut Client, topic: &str) -> bool {
 
 /// `acl.file` of a table overrides the global one, and is reloaded with it.
 #[test]
-fn a_listener_has_rules_of_access_of_its_own() {
+fn a_listener_has_its_own_access_rules() {
     for threads in [1, 2] {
         let folder = Folder::new(&[]);
         folder.write("all.toml", &rules("common/#"));
@@ -98,7 +98,7 @@ fn explain_names_the_rules_of_a_listener() {
 
 /// The keys of the table override those of `[mqtt]`, which apply to other listeners.
 #[test]
-fn a_listener_offers_what_its_table_says() {
+fn a_listener_offers_the_features_of_its_table() {
     let folder = Folder::new(&[]);
     let tables = "[mqtt]\nmaximum_packet_size = 2000\n\
                   [[listener]]\naddress = \"127.0.0.1:0\"\n[listener.mqtt]\nreceive_maximum = 2\nmaximum_packet_size = 100\n\
@@ -151,7 +151,7 @@ fn a_listener_offers_what_its_table_says() {
 
 /// 3.1.1 has no property for it, but the limit applies.
 #[test]
-fn a_session_is_kept_no_longer_than_its_listener_says() {
+fn session_expiry_is_limited_by_the_listener() {
     let folder = Folder::new(&[]);
     let tables = "[[listener]]\naddress = \"127.0.0.1:0\"\nmqtt.max_session_expiry_s = 0\n";
     let broker = Broker::with_listeners(1, &folder, tables, &[]);
@@ -174,7 +174,7 @@ fn is_accepted(folder: &mut Vec<Client>, connecting: &crate::support::ConnectBui
 
 /// The limits of a table apply in addition to the global ones.
 #[test]
-fn a_listener_has_limits_on_addresses_and_rates_of_its_own() {
+fn a_listener_has_its_own_address_and_rate_limits() {
     for (limits, key, most) in [
         ("connections_per_address = 2", "limits.connections_per_address", 2),
         ("connect_rate = 1\nconnect_burst = 3", "limits.connect_rate", 3),

@@ -60,7 +60,7 @@ fn dial_with(address: SocketAddr, bytes: &[u8]) -> Client {
 }
 
 #[test]
-fn a_proxy_says_whom_it_speaks_for() {
+fn the_proxy_header_has_the_client_address() {
     let (folder, authority) = (Folder::new(&[]), Authority::new());
     let broker = start(&folder, &authority, &[]);
     let address = broker.other_address(0);
@@ -90,7 +90,7 @@ fn a_proxy_says_whom_it_speaks_for() {
 
 /// A proxy that has verified a certificate reports its subject, and access rules use it.
 #[test]
-fn the_name_in_a_certificate_is_the_user() {
+fn the_common_name_of_a_certificate_is_the_user() {
     let rules = "[[role]]\nname = \"own\"\nrules = [{ allow = \"publish\", topics = \"{user}/#\" }]\n[[assign]]\nuser = \"*\"\nroles = \"own\"\n";
     let (folder, authority) = (Folder::new(&[("access.toml", rules)]), Authority::new());
     let setting = format!("acl.file={}", folder.path().join("access.toml").display());
@@ -122,7 +122,7 @@ fn a_client_without_certificate_is_refused_where_required() {
 /// `proxy.require_tls` and `proxy.require_certificate`: a header that does not report these is refused and counted. A LOCAL header says
 /// nothing about a client.
 #[test]
-fn a_header_must_say_what_is_required() {
+fn a_header_must_have_the_required_fields() {
     let folder = Folder::new(&[]);
     let table = |requires: &str| {
         format!(
@@ -164,7 +164,7 @@ fn a_header_must_say_what_is_required() {
 
 /// The header comes before TLS and before the WebSocket handshake; none of their bytes is taken for it.
 #[test]
-fn the_header_comes_before_all_layers() {
+fn the_header_precedes_all_other_layers() {
     let (folder, authority) = (Folder::new(&[]), Authority::new());
     let broker = start(&folder, &authority, &[]);
     for header in [V1, &v2()] {
@@ -185,7 +185,7 @@ fn the_header_comes_before_all_layers() {
 
 /// A header sent byte by byte, with MQTT in the last piece.
 #[test]
-fn a_header_may_come_byte_by_byte() {
+fn a_header_can_arrive_byte_by_byte() {
     let (folder, authority) = (Folder::new(&[]), Authority::new());
     let broker = start(&folder, &authority, &[]);
     let address = broker.other_address(0);
@@ -206,7 +206,7 @@ fn a_header_may_come_byte_by_byte() {
 }
 
 #[test]
-fn whoever_sends_no_header_is_closed() {
+fn a_connection_without_a_header_is_closed() {
     let (folder, authority) = (Folder::new(&[]), Authority::new());
     let broker = start(&folder, &authority, &[]);
     let address = broker.other_address(0);
@@ -227,7 +227,7 @@ fn whoever_sends_no_header_is_closed() {
 
 /// A listener without `proxy.trusted_networks` does not read headers.
 #[test]
-fn a_header_means_nothing_elsewhere() {
+fn a_header_is_not_accepted_on_other_listeners() {
     let broker = Broker::start();
     let mut client = broker.dial(V5);
     client.send_bytes_unless_closed(&[V1, &broker.connecting(V5, "client").bytes()].concat());
@@ -253,7 +253,7 @@ fn only_trusted_proxies_are_accepted() {
 
 /// `mqtt.connect_timeout_s` applies from the first byte of the header.
 #[test]
-fn a_header_that_does_not_come_in_time_ends_the_connection() {
+fn a_missing_header_times_out() {
     let (folder, authority) = (Folder::new(&[]), Authority::new());
     let broker = start(&folder, &authority, &["mqtt.connect_timeout_s=1"]);
     let begun_at = Instant::now();
@@ -271,7 +271,7 @@ fn a_header_that_does_not_come_in_time_ends_the_connection() {
 
 /// Peers that disconnect within a header leak nothing.
 #[test]
-fn peers_that_go_leave_nothing_behind() {
+fn disconnected_peers_leave_nothing() {
     let (folder, authority) = (Folder::new(&[]), Authority::new());
     let broker = start(&folder, &authority, &[]);
     for address in [0, 1, 2].map(|index| broker.other_address(index)) {

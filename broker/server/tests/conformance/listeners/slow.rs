@@ -41,7 +41,7 @@ fn read_to_close(stream: &mut TcpStream) -> Vec<u8> {
 
 /// `mqtt.connect_timeout_s` covers the TLS and WebSocket handshakes and the proxy header, even if a byte arrives now and then.
 #[test]
-fn whoever_does_not_get_on_is_ended_in_time() {
+fn slow_connections_time_out() {
     let folder = Folder::new(&[]);
     let broker = start(&folder, &["mqtt.connect_timeout_s=2", "sys.interval_s=1"]);
     let variants = [
@@ -80,7 +80,7 @@ fn whoever_does_not_get_on_is_ended_in_time() {
 
 /// A connection before CONNECT takes at most 2 KiB, excluding TLS.
 #[test]
-fn connections_before_connect_take_little_memory() {
+fn connections_before_connect_use_little_memory() {
     const CONNECTIONS: u64 = 1500;
     const MOST_BYTES: u64 = 2048;
     let folder = Folder::new(&[]);

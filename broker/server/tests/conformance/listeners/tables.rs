@@ -15,7 +15,7 @@ fn with_admin(folder: &Folder, tables: &str) -> Broker {
 
 /// Clients of all listeners exchange messages.
 #[test]
-fn tables_are_listened_on_beside_the_list() {
+fn listener_tables_are_used_with_the_list() {
     let folder = Folder::new(&[]);
     let tables = "[[listener]]\nname = \"a\"\naddress = \"127.0.0.1:0\"\n\
                   [[listener]]\naddress = \"[::1]:0\"\nlimits.connections = 5\n";
@@ -44,7 +44,7 @@ fn the_unspecified_address_of_ipv6_serves_both_families() {
 /// `connections` of a table: further connections are refused and counted, other listeners are not affected, and a closed connection makes
 /// room.
 #[test]
-fn a_listener_has_a_limit_of_its_own() {
+fn a_listener_has_its_own_connection_limit() {
     let folder = Folder::new(&[]);
     let broker =
         with_admin(&folder, "[[listener]]\nname = \"few\"\naddress = \"127.0.0.1:0\"\nlimits.connections = 2\n");

@@ -13,7 +13,7 @@ fn dial(authority: &Authority, address: SocketAddr) -> Secured {
 
 /// The keys of the table override those of `[tls]`, each by itself.
 #[test]
-fn a_listener_shows_a_certificate_of_its_own_and_asks_for_those_of_clients() {
+fn a_listener_has_its_own_certificate_and_client_authority() {
     let folder = Folder::new(&[]);
     let (all, own) = (Authority::new(), Authority::new());
     all.write(&folder, "all");
@@ -52,7 +52,7 @@ fn a_listener_shows_a_certificate_of_its_own_and_asks_for_those_of_clients() {
 
 /// `auth.certificate_rules`: the first matching rule names the user and the client; a client without a match is refused.
 #[test]
-fn certificates_name_clients_by_rules() {
+fn certificates_identify_clients_by_rules() {
     let folder = Folder::new(&[]);
     let authority = Authority::new();
     authority.write(&folder, "all");
@@ -105,7 +105,7 @@ fn certificates_name_clients_by_rules() {
 /// A client that resumes its TLS session shows no certificate, and gets a new ticket. It is not accepted indefinitely with an expired
 /// certificate, whether the certificate identifies it or not.
 #[test]
-fn a_certificate_that_expires_does_not_come_back_by_tickets() {
+fn an_expired_certificate_is_not_resumed_by_tickets() {
     for auth in ["", "auth.certificate_identity = \"none\"\nauth.anonymous = true\n"] {
         let folder = Folder::new(&[]);
         let authority = Authority::new();

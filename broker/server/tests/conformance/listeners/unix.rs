@@ -31,7 +31,7 @@ fn table(folder: &Folder, more: &str) -> String {
 
 /// With two threads, so that connections move.
 #[test]
-fn clients_at_a_unix_socket_are_served_as_all_others() {
+fn clients_of_a_unix_socket_are_served_like_others() {
     let folder = Folder::new(&[]);
     let broker = Broker::with_listeners(2, &folder, &table(&folder, ""), &["log.level=debug"]);
     let path = folder.path().join("s");
@@ -58,7 +58,7 @@ fn clients_at_a_unix_socket_are_served_as_all_others() {
 
 /// Access rules use the peer's user as reported by the system.
 #[test]
-fn the_user_of_the_machine_is_a_claim_for_rules() {
+fn the_system_user_is_a_claim_for_rules() {
     let folder = Folder::new(&[]);
     let uid = fs::metadata(folder.path()).expect("the folder exists").uid();
     let rules = format!(
@@ -76,7 +76,7 @@ fn the_user_of_the_machine_is_a_claim_for_rules() {
 }
 
 #[test]
-fn the_file_has_its_mode_and_is_gone_when_the_broker_has_stopped() {
+fn the_socket_file_has_its_mode_and_is_removed_on_stop() {
     let folder = Folder::new(&[]);
     let path = folder.path().join("s");
     for (more, mode) in [("", 0o660), ("mode = \"606\"\n", 0o606)] {
@@ -90,7 +90,7 @@ fn the_file_has_its_mode_and_is_gone_when_the_broker_has_stopped() {
 
 /// The socket file of a killed broker does not prevent a start; another program's does.
 #[test]
-fn a_socket_that_is_left_over_is_replaced_and_one_in_use_is_not() {
+fn a_stale_socket_is_replaced_and_one_in_use_is_not() {
     let folder = Folder::new(&[]);
     let path = folder.path().join("s");
     drop(Broker::with_listeners(1, &folder, &table(&folder, ""), &[]));

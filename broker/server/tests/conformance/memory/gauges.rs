@@ -68,7 +68,7 @@ fn fill_all_memory_kinds(broker: &Broker, version: ProtocolVersion) {
 }
 
 #[test]
-fn all_gauges_of_memory_come_back_when_everybody_has_gone() {
+fn all_memory_gauges_return_to_zero() {
     every_case(|case| {
         let broker = case.broker_set(&["sys.interval_s=1"]);
         let mut observer = broker.connect(V5, "observer");

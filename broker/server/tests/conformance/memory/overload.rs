@@ -22,7 +22,7 @@ const HOGS: usize = 6;
 /// `limits.memory_bytes` limits all queues together. A 5.0 publisher is notified when it is reached, and every successfully acknowledged
 /// message is queued for its subscriber, in order.
 #[test]
-fn all_queues_together_are_bounded_and_keep_what_was_acknowledged() {
+fn all_queues_are_bounded_together_and_keep_acknowledged_messages() {
     every_case(|case| {
         const SESSIONS: usize = 20;
         let broker = case.broker_set(&[DEEP_QUEUES, "limits.memory_bytes=4000000", "sys.interval_s=1"]);
@@ -91,7 +91,7 @@ fn publish_or_reconnect(broker: &Broker, publisher: &mut Client, topic: &str, qo
 
 /// 3.1.1 has no code for this: reading from the publisher pauses until there is memory. Later packets wait too.
 #[test]
-fn a_publisher_of_3_1_1_is_not_read_from_until_there_is_memory() {
+fn a_publisher_of_3_1_1_is_paused_until_memory_is_free() {
     every_case(|case| {
         const COUNT: usize = 130;
         const LEN: usize = 20 * KILOBYTE;
@@ -151,7 +151,7 @@ fn a_publisher_of_3_1_1_is_not_read_from_until_there_is_memory() {
 
 /// The memory is held by the paused client itself: its later acknowledgements are processed all the same.
 #[test]
-fn a_client_of_3_1_1_whose_own_acknowledgements_free_the_memory_is_not_stuck() {
+fn a_3_1_1_client_whose_acknowledgements_free_memory_is_not_stuck() {
     every_thread_count(|case| {
         // A session may hold about 410 messages. The broker looks for acknowledgements within one read.
         const COUNT: u16 = 418;
@@ -210,7 +210,7 @@ fn drain(broker: &Broker, publishers: Vec<Client>, count: usize) {
 
 /// Many paused publishers, each with more data than the broker reads at a time, stay connected: the data waits in their sockets.
 #[test]
-fn publishers_of_3_1_1_that_wait_for_memory_are_not_cut_off() {
+fn publishers_of_3_1_1_that_wait_for_memory_stay_connected() {
     every_thread_count(|case| {
         const PUBLISHERS: usize = 12;
         const COUNT: usize = 60;
@@ -228,7 +228,7 @@ fn publishers_of_3_1_1_that_wait_for_memory_are_not_cut_off() {
 
 /// The same if incomplete messages alone take all the memory: one after the other is completed.
 #[test]
-fn publishers_of_3_1_1_whose_large_messages_are_not_whole_are_not_cut_off() {
+fn publishers_of_3_1_1_with_incomplete_large_messages_stay_connected() {
     every_thread_count(|case| {
         const PUBLISHERS: usize = 10;
         const COUNT: usize = 8;
@@ -245,7 +245,7 @@ fn publishers_of_3_1_1_whose_large_messages_are_not_whole_are_not_cut_off() {
 
 /// A paused publisher can disconnect, and its messages are accepted when it resends them.
 #[test]
-fn a_publisher_of_3_1_1_that_waits_for_memory_may_go_and_come_back() {
+fn a_publisher_of_3_1_1_that_waits_for_memory_can_reconnect() {
     every_thread_count(|case| {
         const LEN: usize = 150 * KILOBYTE;
         let broker = case.broker_set(&[DEEP_QUEUES, "limits.memory_bytes=2097152", "sys.interval_s=1"]);
@@ -425,7 +425,7 @@ fn a_client_that_has_caught_up_is_served_again() {
 
 /// Unsubscribing or ending the session reopens the filters of a hog for others.
 #[test]
-fn filters_of_a_hog_that_is_gone_are_open() {
+fn filters_of_a_removed_hog_are_unblocked() {
     every_case(|case| {
         let broker = case.broker_set(&[DEEP_QUEUES, "limits.memory_bytes=2000000", "sys.interval_s=1"]);
         let mut publisher = broker.connect(V5, "publisher");
@@ -455,7 +455,7 @@ fn filters_of_a_hog_that_is_gone_are_open() {
 
 /// A message in many sessions is stored once, and counts once.
 #[test]
-fn a_payload_that_many_sessions_hold_counts_once() {
+fn a_payload_shared_by_many_sessions_counts_once() {
     // Each counts once, whether separate copies would fit or not.
     every_case(|case| [5, 20].into_iter().for_each(|sessions| check_shared_payload(case, sessions)));
 }
@@ -486,7 +486,7 @@ fn check_shared_payload(case: Case, sessions: usize) {
 
 /// Retained messages and messages for shared subscriptions are accepted or refused like any other.
 #[test]
-fn retained_and_shared_messages_are_not_lost_either() {
+fn retained_and_shared_messages_are_not_lost() {
     every_case(|case: Case| {
         const MANY: usize = 100;
         let broker = case.broker_set(&[DEEP_QUEUES, "limits.memory_bytes=2000000"]);
@@ -523,7 +523,7 @@ fn retained_and_shared_messages_are_not_lost_either() {
 
 /// One setting limits the process, whatever else is set.
 #[test]
-fn the_process_keeps_to_its_memory() {
+fn the_process_respects_its_memory_limit() {
     const LIMIT_BYTES: u64 = 96 << 20;
     let broker = Broker::set(&[&format!("memory.limit={LIMIT_BYTES}"), "limits.session_queue_bytes=1000000000"]);
     broker.connecting(V5, "away").persistent().open().subscribe("queue/#", AtLeastOnce);

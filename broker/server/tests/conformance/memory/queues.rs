@@ -9,7 +9,7 @@ use crate::sys::await_live_number;
 
 /// `limits.slow_consumer=drop_old`: a large message displaces as many old ones as necessary.
 #[test]
-fn the_oldest_go_until_there_is_room_for_a_large_message() {
+fn the_oldest_messages_are_dropped_until_a_large_one_fits() {
     every_case(|case| {
         const SMALL: usize = 2_000;
         const LARGE: usize = 30;
@@ -42,7 +42,7 @@ fn the_oldest_go_until_there_is_room_for_a_large_message() {
 
 /// A queue with a large message at its front loses no more than necessary.
 #[test]
-fn no_more_of_the_oldest_go_than_must() {
+fn only_as_many_of_the_oldest_are_dropped_as_necessary() {
     every_case(|case| {
         let settings = ["limits.slow_consumer=drop_old", "limits.session_queue_bytes=1000000", "sys.interval_s=1"];
         let broker = case.broker_set(&settings);
@@ -84,7 +84,7 @@ const WINDOW: [&str; 3] =
 
 /// Unacknowledged messages count too, with `limits.slow_consumer=drop_new` and `drop_old`.
 #[test]
-fn a_client_that_acknowledges_nothing_is_sent_no_more_than_its_session_may_hold() {
+fn unacknowledged_messages_are_limited_by_the_session_limit() {
     every_case(|case| {
         for choice in ["limits.slow_consumer=drop_new", "limits.slow_consumer=drop_old"] {
             let broker = case.broker_set(&[&WINDOW[..], &[choice]].concat());
@@ -108,7 +108,7 @@ fn a_client_that_acknowledges_nothing_is_disconnected_where_configured() {
 
 /// Acknowledgements make room again.
 #[test]
-fn acknowledgements_make_room_in_the_window() {
+fn acknowledgements_free_the_window() {
     every_case(|case| {
         let broker = case.broker_set(&WINDOW);
         let mut subscriber = broker.connect(case.version, "subscriber");
@@ -126,7 +126,7 @@ fn acknowledgements_make_room_in_the_window() {
 /// `limits.session_queue_bytes` is the operator's choice and overrides the memory share: drops because of it do not count as lack of
 /// memory, and the publisher gets a success.
 #[test]
-fn what_the_operator_lets_drop_is_dropped_as_before() {
+fn configured_drops_still_happen() {
     every_case(|case| {
         let broker = case.broker_set(&["limits.session_queue_bytes=100000", "sys.interval_s=1"]);
         create_offline_session(&broker, case.version, "absent", "a", AtLeastOnce);

@@ -57,7 +57,7 @@ fn wills_are_refused_in_connack() {
 
 /// Properties of wills take memory like their payloads.
 #[test]
-fn properties_of_wills_count() {
+fn properties_of_wills_are_counted() {
     every_thread_count(|case| {
         let broker = case.broker_set(&["limits.memory_bytes=1048576", "sys.interval_s=1"]);
         let mut bystander = BackgroundClient::new(&broker, V5);
@@ -113,7 +113,7 @@ fn filters_are_refused_in_suback() {
 
 /// A message of one byte is stored with the identifiers of all matching subscriptions.
 #[test]
-fn subscription_identifiers_of_queued_messages_count() {
+fn subscription_identifiers_of_queued_messages_are_counted() {
     every_thread_count(|case| {
         const LEVELS: usize = 10;
         let broker = case.broker_set(&[
@@ -178,7 +178,7 @@ fn incomplete_publish(version: ProtocolVersion) -> Vec<u8> {
 }
 
 #[test]
-fn connections_whose_packet_never_ends_are_disconnected() {
+fn connections_with_endless_packets_are_disconnected() {
     every_thread_count(|case| {
         let broker = case.broker_set(&["limits.memory_bytes=4194304", "sys.interval_s=1"]);
         let mut bystander = BackgroundClient::new(&broker, V5);
@@ -199,7 +199,7 @@ fn connections_whose_packet_never_ends_are_disconnected() {
 
 /// A 3.1.1 client cannot be notified. Reading from it pauses, with the usual timeout for an incomplete packet.
 #[test]
-fn connections_of_3_1_1_whose_packet_never_ends_wait_and_are_closed_in_time() {
+fn connections_of_3_1_1_with_endless_packets_time_out() {
     every_thread_count(|case| {
         let broker = case.broker_set(&[
             "limits.memory_bytes=4194304",
@@ -223,7 +223,7 @@ fn connections_of_3_1_1_whose_packet_never_ends_wait_and_are_closed_in_time() {
 }
 
 #[test]
-fn connections_whose_connect_never_ends_are_refused() {
+fn connections_with_an_endless_connect_are_refused() {
     every_case(|case| {
         let broker = case.broker_set(&["limits.memory_bytes=4194304", "sys.interval_s=1"]);
         let mut bystander = BackgroundClient::new(&broker, case.version);
@@ -255,7 +255,7 @@ fn connections_whose_connect_never_ends_are_refused() {
 }
 
 #[test]
-fn clients_whose_aliases_are_too_much_are_disconnected() {
+fn clients_with_too_many_aliases_are_disconnected() {
     every_thread_count(|case| {
         let broker =
             case.broker_set(&["limits.memory_bytes=1048576", "mqtt.topic_alias_maximum=1000", "sys.interval_s=1"]);
@@ -289,7 +289,7 @@ fn clients_whose_aliases_are_too_much_are_disconnected() {
 
 /// If no memory is left at all, new connections are refused, and accepted again when memory is free.
 #[test]
-fn connections_are_refused_where_nothing_is_left() {
+fn connections_are_refused_without_free_memory() {
     every_case(|case: Case| {
         let broker = case.broker_set(&["limits.memory_bytes=1048576"]);
         create_offline_session(&broker, case.version, "waits", "waits", AtLeastOnce);

@@ -68,7 +68,7 @@ fn a_full_queue_drop_is_logged_once_and_reported_to_the_client() {
 
 /// `limits.slow_consumer_users`: a full queue of one user's sessions stops publishers; for others, messages are dropped.
 #[test]
-fn a_publisher_is_refused_for_the_sessions_of_one_user() {
+fn a_publisher_is_refused_because_of_the_sessions_of_one_user() {
     for threads in [1, 2] {
         let folder = Folder::new(&[("users", &DAVE.replace("dave", "billing"))]);
         let file = "auth.password_file = \"users\"\nauth.anonymous = true\nlimits.session_queue_messages = 1\n\

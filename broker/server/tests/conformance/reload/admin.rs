@@ -69,7 +69,7 @@ fn cookie(answer: &Answer) -> String {
 }
 
 #[test]
-fn it_moves_and_whoever_is_logged_in_stays_so() {
+fn the_api_moves_to_another_port_and_logins_survive() {
     let world = World::new("admin.listen = \"127.0.0.1:0\"");
     let first = world.broker.admin_address();
     let login = crate::support::http::exchange(first, log_in_request().as_bytes()).expect(200);
@@ -113,7 +113,7 @@ fn it_moves_and_whoever_is_logged_in_stays_so() {
 }
 
 #[test]
-fn it_turns_to_tls_at_its_port_and_takes_other_certificates() {
+fn the_api_changes_to_tls_and_other_certificates_on_its_port() {
     let world = World::new("admin.listen = \"127.0.0.1:0\"");
     let address = world.broker.admin_address();
     let (one, two) = (Authority::new(), Authority::new());
@@ -163,7 +163,7 @@ fn it_turns_to_tls_at_its_port_and_takes_other_certificates() {
 
 /// `config diff` binds nothing, so nothing is open to the network here.
 #[test]
-fn plain_http_for_the_network_must_be_allowed() {
+fn plain_http_on_the_network_must_be_allowed() {
     let world = World::new("admin.listen = \"127.0.0.1:0\"");
     let address = world.broker.admin_address();
     world.write("admin.listen = \"0.0.0.0:0\"");

@@ -58,7 +58,7 @@ fn send_by_proxy(address: SocketAddr, from: &str, connecting: &ConnectBuilder<'_
 }
 
 #[test]
-fn behind_a_proxy_the_address_that_it_names_counts() {
+fn behind_a_proxy_the_proxied_address_counts() {
     let world = World::new(2, "", &[]);
     let table = "[auth]\nanonymous = true\n[[listener]]\nname = \"proxied\"\naddress = \"127.0.0.1:0\"\nproxy.trusted_networks = [\"127.0.0.1\"]\n";
     let address = added(&world.reload(table).expect(200), "proxied");
@@ -70,7 +70,7 @@ fn behind_a_proxy_the_address_that_it_names_counts() {
 }
 
 #[test]
-fn bans_outlive_the_broker_where_it_keeps_its_state() {
+fn bans_survive_a_restart_with_persistence() {
     let folder = Folder::new(&[]);
     let data = format!("data.path={}", folder.path().join("data").display());
     let world = World::within(folder, 1, "", &[&data]);
@@ -95,7 +95,7 @@ fn bans_outlive_the_broker_where_it_keeps_its_state() {
 
 /// Bans made for failures survive until they expire, whether the broker is stopped or killed.
 #[test]
-fn bans_by_rule_outlive_the_broker_and_end_when_they_should() {
+fn automatic_bans_survive_a_restart_and_expire() {
     let rules = "auth.ban_rules=2 failures by user in 60 ban 600, 2 by client_id in 60 ban 3";
     for is_killed in [false, true] {
         let folder = Folder::new(&[("users", &format!("{DAVE}{}", DAVE.replace("dave", "ada")))]);
@@ -151,7 +151,7 @@ pub(crate) const DAVE: &str =
 
 /// Bans by rule are enforced like those of operators.
 #[test]
-fn a_ban_by_rule_ends_the_connections_that_it_is_about_and_no_others() {
+fn an_automatic_ban_disconnects_only_matching_connections() {
     for by in ["user", "client_id", "address"] {
         let folder = Folder::new(&[("users", DAVE)]);
         let file = "[auth]\npassword_file = \"users\"\nanonymous = true\nplaintext_passwords = true\n";

@@ -19,7 +19,7 @@ fn manifest(topic: &str) -> String {
 }
 
 #[test]
-fn the_folder_of_contracts_comes_changes_and_goes() {
+fn a_contracts_folder_can_be_added_changed_and_removed() {
     let one = manifest("one");
     let two = manifest("two");
     let folder = Folder::new(&[
@@ -77,7 +77,7 @@ fn clients_are_notified_of_contracts_when_configured() {
 }
 
 #[test]
-fn another_token_counts_from_the_reload_on() {
+fn a_new_token_is_valid_after_the_reload() {
     const OTHER: &str = "another-token-0123456789";
     let world = World::new(1, "", &[]);
     let address = world.broker.admin_address();
@@ -105,7 +105,7 @@ pub(super) fn await_line(folder: &Folder, name: &str, text: &str) {
 }
 
 #[test]
-fn the_audit_log_is_opened_anew_and_may_be_another_file() {
+fn the_audit_log_is_reopened_and_can_change_its_file() {
     let world = World::new(2, "", &[]);
     let reload = |name: &str| world.reload(&format!("[audit]\nfile = \"{name}\"\n"));
     let comes = |client_id: &str| world.broker.connect(V5, client_id).ping();
@@ -144,7 +144,7 @@ fn the_audit_log_is_opened_anew_and_may_be_another_file() {
 }
 
 #[test]
-fn files_that_change_are_read_again_without_being_asked() {
+fn changed_files_are_reloaded_automatically() {
     let rules = |denied: &str| {
         format!(
             "[[assign]]\neveryone = true\nroles = \"all\"\n[[role]]\nname = \"all\"\nrules = [\n    \

@@ -8,7 +8,7 @@ use crate::sys::await_number;
 
 /// [MQTT-3.3.4-7] [MQTT-3.2.2-17] [MQTT-3.2.2-15]: the values in CONNACK stay valid for their connection.
 #[test]
-fn connack_limits_stay_for_a_connection_and_change_for_the_next() {
+fn connack_limits_apply_to_new_connections_only() {
     for threads in [1, 2] {
         let world = World::new(threads, "[mqtt]\nreceive_maximum = 3\ntopic_alias_maximum = 5\n", &[]);
         let mut old = world.broker.connect(V5, "old");
@@ -60,7 +60,7 @@ fn connack_limits_stay_for_a_connection_and_change_for_the_next() {
 }
 
 #[test]
-fn a_queue_limit_holds_from_the_next_message_on() {
+fn a_queue_limit_applies_from_the_next_message() {
     for threads in [1, 2] {
         let world = World::new(threads, "[limits]\nsession_queue_messages = 10\n", &[]);
         let mut away = world.broker.connecting(V5, "away").persistent().open();
@@ -133,7 +133,7 @@ fn the_memory_budget_follows_its_limit() {
 }
 
 #[test]
-fn limits_on_topics_and_retained_messages_and_sys_topics_hold_at_once() {
+fn topic_retained_and_sys_limits_apply_at_once() {
     for threads in [1, 2] {
         let world = World::new(threads, "[sys]\ninterval_s = 0\n", &[]);
         let mut client = world.broker.connect(V5, "client");

@@ -81,7 +81,7 @@ fn a_port_in_use_refuses_the_whole_reload() {
 
 /// A changed name or transport makes another listener; the port stays open in between.
 #[test]
-fn another_listener_at_the_same_port_takes_it_over() {
+fn another_listener_can_take_over_a_port() {
     let folder = Folder::new(&[]);
     let authority = Authority::new();
     authority.write(&folder, "all");
@@ -138,7 +138,7 @@ fn listener_changes_apply_to_new_connections() {
 }
 
 #[test]
-fn a_unix_socket_gets_another_mode() {
+fn the_mode_of_a_unix_socket_can_change() {
     let folder = Folder::new(&[]);
     let path = folder.path().join("s");
     let at = format!("unix:{}", path.display());
@@ -153,7 +153,7 @@ fn a_unix_socket_gets_another_mode() {
 
 /// Changed keys, authorities and client certificate rules apply to new handshakes.
 #[test]
-fn keys_of_tls_hold_for_new_handshakes() {
+fn tls_keys_apply_to_new_handshakes() {
     let folder = Folder::new(&[]);
     let (all, own) = (Authority::new(), Authority::new());
     all.write(&folder, "all");

@@ -141,7 +141,7 @@ impl LoadClient {
 }
 
 #[test]
-fn reloads_under_load_lose_nothing_and_disturb_nobody() {
+fn reloads_under_load_lose_nothing_and_affect_no_client() {
     let number = |name: &str, default| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
     let (steps, seed) = (number("TAUTWIRE_RELOAD_STEPS", STEPS), number("TAUTWIRE_RELOAD_SEED", 1));
     println!("TAUTWIRE_RELOAD_STEPS={steps} TAUTWIRE_RELOAD_SEED={seed}");

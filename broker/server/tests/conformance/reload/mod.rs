@@ -85,7 +85,7 @@ pub(crate) fn keys(answer: &Answer, list: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_is_wrong_changes_nothing_and_what_holds_when_is_said() {
+fn an_error_changes_nothing_and_effects_are_reported() {
     let world = World::new(2, "[limits]\ntopic_levels = 9\n", &[]);
     let before = world.config();
     assert!(before.contains("topic_levels = 9\n"), "{before}");
@@ -110,7 +110,7 @@ fn what_is_wrong_changes_nothing_and_what_holds_when_is_said() {
 
 /// A key that needs a restart is reported by diff, by the reload, and until the restart; the running broker keeps the old value.
 #[test]
-fn what_needs_a_restart_is_named() {
+fn keys_that_need_a_restart_are_reported() {
     let world = World::new(1, "", &[]);
     let before = world.config();
     let needed = ["threads", "user", "limits.spill_bytes", "limits.shard_queue_batches"];

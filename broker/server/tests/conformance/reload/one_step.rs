@@ -22,7 +22,7 @@ const LOOSE: &str =
 
 /// Either the rules deny the message or the contract rejects it: none may pass between the two.
 #[test]
-fn no_message_is_held_to_rules_of_after_and_contracts_of_before() {
+fn no_message_is_checked_with_new_rules_and_old_contracts() {
     let folder = Folder::new(&[("rules.toml", DENIED)]);
     let contracts = folder.path().join("contracts");
     fs::create_dir(&contracts).expect("a folder");

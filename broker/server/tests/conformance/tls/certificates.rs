@@ -3,7 +3,7 @@
 use super::support::{Broker, Certificates, Client};
 
 #[test]
-fn a_client_is_shown_the_certificate_with_the_name_that_it_asks_for() {
+fn the_certificate_matches_the_requested_server_name() {
     let (lan, public) = (Certificates::made(&["broker.lan"]), Certificates::made(&["broker.example.org"]));
     let list = |key: &str, name: &str| {
         format!("{key}=[\"{}\", \"{}\"]", lan.path(name).display(), public.path(name).display())
@@ -23,7 +23,7 @@ fn a_client_is_shown_the_certificate_with_the_name_that_it_asks_for() {
 }
 
 #[test]
-fn certificates_of_clients_are_required_and_looked_at() {
+fn client_certificates_are_required_and_verified() {
     let ours = Certificates::made(&["--client", "good", "--client", "revoked-one"]);
     ours.make(&["--client", "late", "--days", "-1"]);
     ours.make(&["--revoke", &ours.path("revoked-one.pem").display().to_string()]);
@@ -63,7 +63,7 @@ fn certificates_of_clients_are_required_and_looked_at() {
 }
 
 #[test]
-fn certificates_change_without_dropping_a_client() {
+fn certificates_change_without_disconnecting_a_client() {
     let ours = Certificates::made(&["--client", "device"]);
     let [certificate, key] = ours.settings();
     let broker = Broker::start(&[

@@ -7,7 +7,7 @@ use super::support::{Broker, CONNECT, Certificates, Client, Connection, socket};
 use crate::support::client::EXPECT_TIMEOUT;
 
 #[test]
-fn both_versions_are_spoken_and_sessions_resumed() {
+fn both_versions_are_supported_and_sessions_resumed() {
     let ours = Certificates::made(&[]);
     let broker = Broker::start(&ours.settings());
     for versions in [&[&rustls::version::TLS12][..], &[&rustls::version::TLS13]] {
@@ -23,7 +23,7 @@ fn both_versions_are_spoken_and_sessions_resumed() {
 }
 
 #[test]
-fn an_old_version_and_other_cipher_suites_are_refused_where_it_is_said() {
+fn old_versions_and_other_cipher_suites_are_refused_if_configured() {
     let ours = Certificates::made(&[]);
     let [certificate, key] = ours.settings();
     let old = [&rustls::version::TLS12];
@@ -46,7 +46,7 @@ fn an_old_version_and_other_cipher_suites_are_refused_where_it_is_said() {
 }
 
 #[test]
-fn a_protocol_is_agreed_on_where_the_client_asks_for_one() {
+fn alpn_selects_a_protocol_on_request() {
     let ours = Certificates::made(&[]);
     let broker = Broker::start(&ours.settings());
     let connection = Client { alpn: &["h2", "mqtt"], ..Client::of(&ours) }.connect(broker.mqtts);
@@ -59,7 +59,7 @@ fn a_protocol_is_agreed_on_where_the_client_asks_for_one() {
 }
 
 #[test]
-fn mqtt_travels_by_websocket_over_tls() {
+fn mqtt_runs_over_websocket_over_tls() {
     const MASKED: u8 = 0x80;
     let ours = Certificates::made(&[]);
     let broker = Broker::start(&ours.settings());
@@ -100,7 +100,7 @@ fn a_protocol_mismatch_is_refused_without_affecting_others() {
 }
 
 #[test]
-fn a_handshake_may_come_byte_by_byte_while_others_are_served() {
+fn a_handshake_can_arrive_byte_by_byte_while_others_are_served() {
     let ours = Certificates::made(&[]);
     let broker = Broker::start(&ours.settings());
     let mut slow = Client::of(&ours).dial(broker.mqtts);
@@ -120,7 +120,7 @@ fn a_handshake_may_come_byte_by_byte_while_others_are_served() {
 }
 
 #[test]
-fn a_handshake_that_does_not_go_on_is_ended_in_time() {
+fn a_stalled_handshake_times_out() {
     let ours = Certificates::made(&[]);
     let [certificate, key] = ours.settings();
     let broker = Broker::start(&[certificate, key, "mqtt.connect_timeout_s=1".to_owned()]);
@@ -140,7 +140,7 @@ fn a_handshake_that_does_not_go_on_is_ended_in_time() {
 }
 
 #[test]
-fn more_handshakes_than_may_go_on_are_closed_on_arrival() {
+fn handshakes_beyond_the_limit_are_closed_on_arrival() {
     let ours = Certificates::made(&[]);
     let [certificate, key] = ours.settings();
     let broker = Broker::with("1", &[certificate, key, "limits.tls_handshakes=2".to_owned()]);

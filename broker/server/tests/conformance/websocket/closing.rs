@@ -9,7 +9,7 @@ use crate::support::{AtMostOnce, WillMessage, every_case, every_version};
 
 /// RFC 6455 section 5.5.1: the code is echoed. A Close frame is not a DISCONNECT: the will is published [MQTT-3.1.2-8].
 #[test]
-fn a_close_frame_is_answered_and_ends_the_connection_without_disconnect() {
+fn a_close_frame_is_answered_and_ends_the_connection() {
     every_case(|case| {
         let broker = case.broker();
         let mut watcher = broker.connect(case.version, "watcher");
@@ -39,7 +39,7 @@ fn a_close_frame_is_answered_and_ends_the_connection_without_disconnect() {
 /// A client may send everything in one piece: earlier packets are processed first, on whichever thread, and also if reading pauses because
 /// the client does not read its answers.
 #[test]
-fn a_close_frame_counts_after_all_that_came_before_it() {
+fn a_close_frame_applies_after_everything_before_it() {
     every_case(|case| {
         let broker = case.broker_set(&["limits.connection_output_bytes=1024"]);
         for client_id in ["a", "b", "c", "d"] {
@@ -59,7 +59,7 @@ fn a_close_frame_counts_after_all_that_came_before_it() {
 
 /// DISCONNECT is answered with a Close frame, so that a browser sees a clean end; a Close frame may accompany it.
 #[test]
-fn a_disconnect_ends_in_a_close_frame() {
+fn a_disconnect_is_followed_by_a_close_frame() {
     every_case(|case| {
         let broker = case.broker();
         let mut websocket = connected(&broker, case, "client");
@@ -75,7 +75,7 @@ fn a_disconnect_ends_in_a_close_frame() {
 
 /// The end of the stream without a Close frame is the end of the connection.
 #[test]
-fn a_stream_that_ends_in_the_midst_of_a_frame_is_a_lost_connection() {
+fn a_stream_that_ends_within_a_frame_is_a_lost_connection() {
     every_version(|case| {
         let broker = case.broker();
         let mut watcher = broker.connect(case.version, "watcher");
@@ -93,7 +93,7 @@ fn a_stream_that_ends_in_the_midst_of_a_frame_is_a_lost_connection() {
 
 /// 3.14.2.1 of 5.0 and RFC 6455 section 7.4.1: at shutdown, clients are notified in MQTT and in WebSocket.
 #[test]
-fn going_down_is_said_with_code_1001() {
+fn a_stopping_broker_sends_close_code_1001() {
     every_case(|case| {
         let mut broker = case.broker();
         let mut websockets: Vec<_> = ["a", "b", "c"].map(|client_id| connected(&broker, case, client_id)).into();

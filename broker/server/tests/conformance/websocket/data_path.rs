@@ -32,7 +32,7 @@ fn a_session_moves_between_websocket_and_tcp() {
 
 /// Payloads larger than any buffer on the path, at every QoS, in both directions and between transports.
 #[test]
-fn large_payloads_pass_whole_between_websocket_and_tcp() {
+fn large_payloads_arrive_whole_between_websocket_and_tcp() {
     every_case(|case| {
         // Room for both payloads of QoS 0: they are sent before they are read.
         let broker = case.broker_set(&["limits.connection_output_bytes=16777216"]);
@@ -82,7 +82,7 @@ fn a_burst_to_many_arrives_whole() {
 
 /// The limits apply to a slow reader over WebSocket, which receives everything in order and complete.
 #[test]
-fn a_reader_that_is_behind_gets_everything_in_the_end() {
+fn a_slow_reader_receives_everything_eventually() {
     every_version(|case| {
         let broker = case.broker_set(&["limits.connection_output_bytes=65536"]);
         let mut subscriber = broker.connect_websocket(case.version, "subscriber");

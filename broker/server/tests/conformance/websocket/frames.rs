@@ -83,7 +83,7 @@ fn a_text_frame_closes_the_connection() {
 
 /// RFC 6455 sections 5.1, 5.2, 5.4, 5.5, 7.4: each is closed with the appropriate code.
 #[test]
-fn frames_that_are_none_close_the_connection() {
+fn invalid_frames_close_the_connection() {
     let first_fragment = frame(BINARY, b"");
     let with = |first: &[u8], then: Vec<u8>| [first, &then].concat();
     let wrong = [
@@ -186,7 +186,7 @@ fn pings_do_not_keep_a_silent_client_alive() {
 
 /// For a client that sends pings and does not read, the broker keeps only the newest answers, and counts the dropped ones.
 #[test]
-fn a_flood_of_pings_that_is_not_listened_to_is_bounded() {
+fn a_flood_of_unread_pongs_is_bounded() {
     let mut broker = Broker::set(&["sys.interval_s=1"]);
     let mut websocket = connected(&broker, Case { version: V5, threads: 1 }, "flooding");
     let pings: Vec<u8> = (0..1000).flat_map(|_| frame(FIN | PING, &[0; 125])).collect();
@@ -260,7 +260,7 @@ fn announced_lengths_reserve_no_memory() {
 
 /// Whatever is sent, the broker continues, and connected clients are served.
 #[test]
-fn noise_harms_nobody() {
+fn random_bytes_affect_no_other_client() {
     every_thread_count(|case| {
         let mut broker = case.broker();
         let mut bystander = broker.connect_websocket(V3_1_1, "bystander");
@@ -293,7 +293,7 @@ fn noise_harms_nobody() {
 
 /// One frame per byte: slow for the client, but no memory for the broker.
 #[test]
-fn a_frame_for_each_byte_is_understood() {
+fn a_frame_for_each_byte_is_accepted() {
     every_case(|case| {
         let broker = case.broker();
         let mut subscriber = broker.connect(case.version, "subscriber");

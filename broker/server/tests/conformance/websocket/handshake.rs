@@ -6,7 +6,7 @@ use crate::support::{Broker, V5, every_thread_count};
 
 /// [MQTT-6.0.0-4]; 3.1.1: [MQTT-6.0.0-4]. The response has what RFC 6455 requires, and no extensions.
 #[test]
-fn a_handshake_is_answered_with_the_subprotocol_mqtt() {
+fn a_handshake_selects_the_subprotocol_mqtt() {
     let broker = Broker::start();
     let listed = "chat, mqttv3.1,mqtt , x";
     for changed in [
@@ -79,7 +79,7 @@ fn invalid_websocket_handshakes_are_refused() {
 
 /// Input that is not HTTP is refused at once, not after the handshake timeout.
 #[test]
-fn mqtt_without_websocket_is_refused_there() {
+fn mqtt_without_websocket_is_refused_on_its_port() {
     let broker = Broker::start();
     let mut websocket = WebSocket::dial(broker.websocket_address());
     websocket.send(&broker.connecting(V5, "client").bytes());
@@ -88,7 +88,7 @@ fn mqtt_without_websocket_is_refused_there() {
 
 /// `mqtt.connect_timeout_s` covers the handshake and CONNECT together.
 #[test]
-fn a_handshake_or_a_connect_that_does_not_come_is_not_waited_for() {
+fn a_missing_handshake_or_connect_times_out() {
     let broker = Broker::set(&["mqtt.connect_timeout_s=1"]);
     let mut silent = WebSocket::dial(broker.websocket_address());
     let mut slow = WebSocket::dial(broker.websocket_address());
@@ -101,7 +101,7 @@ fn a_handshake_or_a_connect_that_does_not_come_is_not_waited_for() {
 
 /// `websocket.allowed_origins`: pages of this machine may connect, others if they are listed.
 #[test]
-fn pages_of_other_origins_are_refused_unless_they_are_listed() {
+fn pages_of_other_origins_are_refused_unless_listed() {
     let answer = |broker: &Broker, origin: &str, host: &str| {
         let mut websocket = WebSocket::dial(broker.websocket_address());
         websocket.send(request("/mqtt", &[("Origin", origin), ("Host", host)]).as_bytes());
@@ -130,7 +130,7 @@ fn pages_of_other_origins_are_refused_unless_they_are_listed() {
 
 /// The handshake and the data after it may arrive in one piece or byte by byte.
 #[test]
-fn a_handshake_and_a_connect_may_come_split_anyhow() {
+fn a_handshake_and_a_connect_can_be_split_anywhere() {
     every_thread_count(|case| {
         let broker = case.broker();
         // Some of these clients belong to another thread than the accepting one.

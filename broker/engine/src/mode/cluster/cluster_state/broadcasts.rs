@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_a_topic_go_together_in_their_order() {
+    fn messages_of_a_topic_stay_together_in_order() {
         let mut broadcasts = Broadcasts::default();
         for (topic, payload) in [("a", &b"1"[..]), ("b", b"2"), ("a", b""), ("b", b"4")] {
             broadcasts.add(&message(topic, payload));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_has_an_end() {
+    fn a_batch_has_a_size_limit() {
         let mut broadcasts = Broadcasts::default();
         (0..BATCH_MAX + 1).for_each(|_| broadcasts.add(&message("a", b"x")));
         let large = vec![0; BATCH_MAX_BYTES];
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_no_message() {
+    fn truncated_messages_are_refused() {
         let mut broadcasts = Broadcasts::default();
         broadcasts.add(&message("a", b"one"));
         broadcasts.add(&message("a", b"two"));

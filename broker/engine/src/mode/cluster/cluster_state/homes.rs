@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_has_no_more_than_it_may_but_one_message_of_any_size() {
+    fn a_member_is_limited_to_its_credit_plus_one_message() {
         let mut homes = homes();
         let group = homes.get_mut(7).expect("the group exists");
         let settings = ClusterSettings { member_messages_max: 4, member_max_bytes: 100, ..ClusterSettings::default() };
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_goes_when_members_are_done_or_time_is_up() {
+    fn a_partition_is_returned_when_members_finish_or_a_timeout_expires() {
         let mut homes = homes();
         let partition = at(1).partition;
         assert!(homes.add_lease(7, partition) && !homes.add_lease(7, partition));
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_and_the_last_group_of_a_filter_count() {
+    fn the_first_and_the_last_group_of_a_filter_are_reported() {
         let mut homes = homes();
         assert!(homes.add_interest("a") && !homes.add_interest("a") && homes.has_interest("a"));
         assert!(

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn filters_of_one_turn_are_asked_about_once_and_known_when_that_is_answered() {
+    fn filters_of_one_turn_are_synchronized_together() {
         let mut interest_syncs = InterestSyncs::default();
         interest_syncs.add_interest("a", || 1);
         interest_syncs.add_interest("b", || 2);

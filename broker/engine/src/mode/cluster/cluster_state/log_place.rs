@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_of_the_log_is_known_by_its_identity() {
+    fn a_message_of_the_log_is_identified_by_its_id() {
         for partition in Partition::all() {
             for (sequence, index) in [(0, 0), (1, 7), (u64::MAX, u32::MAX)] {
                 let at = LogPlace { partition, place: Place { sequence: Sequence(sequence), index } };

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_counts_until_it_has_missed_three_of_its_intervals() {
+    fn a_node_counts_as_alive_until_it_misses_three_heartbeats() {
         let mut reports = NodeReports::default();
         reports.record_report("a", [1].into(), 10, 100);
         reports.record_report("b", [2].into(), 20, 100);
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn more_nodes_than_there_can_be_are_not_kept_in_mind() {
+    fn the_number_of_known_nodes_is_limited() {
         let mut reports = NodeReports::default();
         for number in 0..=NODES_MAX {
             reports.record_report(&number.to_string(), [1].into(), 10, 100);

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn several_messages_are_safe_when_each_is() {
+    fn several_messages_are_durable_when_each_is() {
         let mut publishes = OperatorPublishes::default();
         let both = publishes.begin(3, 10).with(publishes.begin(7, 5));
         assert_eq!((publishes.end(3, true), publishes.outcome(both)), (10, OperatorPublishOutcome::Open));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_on_its_way_when_a_life_ended_is_not_known_to_be_safe() {
+    fn messages_in_flight_at_the_end_of_an_incarnation_are_not_confirmed() {
         let mut publishes = OperatorPublishes::default();
         let (one, other) = (publishes.begin(1, 1), publishes.begin(2, 1));
         publishes.end(1, true);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_been_told_is_not_remembered() {
+    fn reported_messages_are_forgotten() {
         let mut publishes = OperatorPublishes::default();
         let (one, other, third) = (publishes.begin(1, 1), publishes.begin(2, 1), publishes.begin(3, 1));
         for ticket in 1..=3 {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_been_forgotten_is_not_taken_for_safe() {
+    fn forgotten_messages_are_not_reported_as_durable() {
         let mut publishes = OperatorPublishes::default();
         let first = publishes.begin(1, 1);
         publishes.end(1, false);

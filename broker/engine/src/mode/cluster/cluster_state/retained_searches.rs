@@ -92,7 +92,7 @@ mod tests {
     use tautwire_cluster::record::Place;
 
     #[test]
-    fn a_search_waits_for_its_answer_and_for_the_log_but_not_for_ever() {
+    fn a_scan_waits_for_the_sync_and_the_log_with_a_timeout() {
         let at = |sequence| [Place { sequence: Sequence(sequence), index: 0 }; PARTITIONS as usize];
         let id = |index| ConnectionId { index, generation: 1 };
         let mut retained_searches = RetainedSearches::default();

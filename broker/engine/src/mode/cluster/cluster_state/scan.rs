@@ -46,7 +46,7 @@ mod tests {
     const EVERY_MS: u64 = 60_000;
 
     #[test]
-    fn each_place_is_looked_at_once_in_a_round() {
+    fn each_slot_is_checked_once_in_a_round() {
         for slots in [1, 63, 64, 65, 1_000] {
             let (mut scan, mut visits) = (SessionScan::default(), vec![0; slots]);
             assert!(scan.next(slots, u64::MAX, EVERY_MS).is_empty(), "it has not started");
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn places_that_are_gone_are_passed_over() {
+    fn removed_slots_are_skipped() {
         let mut scan = SessionScan::default();
         scan.begin(0, EVERY_MS);
         while scan.at < 900 {

@@ -64,7 +64,7 @@ fn bytes() -> Vec<u8> {
 }
 
 #[test]
-fn a_session_is_read_as_it_was_written() {
+fn session_states_round_trip() {
     let state = SessionState::decode(&bytes()).expect("a valid state");
     assert_eq!((state.disconnected_at_ms, state.expiry_s), (Some(5_000), 60));
     let kinds: Vec<_> = state
@@ -88,7 +88,7 @@ fn a_session_is_read_as_it_was_written() {
 
 /// The bytes are part of the format: a change needs a new version.
 #[test]
-fn bytes_stay_what_they_are() {
+fn the_encoding_is_stable() {
     let hex: String = bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(
         hex,
@@ -100,7 +100,7 @@ fn bytes_stay_what_they_are() {
 }
 
 #[test]
-fn what_waits_is_read_again_and_what_was_sent_is_not() {
+fn queued_messages_are_read_again_and_sent_ones_are_not() {
     let state = SessionState::decode(&bytes()).expect("a valid state");
     for partition in Partition::all() {
         let expected = if partition.index() == 3 { at(3, 12, 2).place } else { at(0, 20, 0).place };
@@ -114,7 +114,7 @@ fn what_waits_is_read_again_and_what_was_sent_is_not() {
 }
 
 #[test]
-fn bytes_that_are_no_state_are_refused() {
+fn invalid_bytes_are_refused() {
     let whole = bytes();
     let cut = (0..whole.len()).filter(|length| SessionState::decode(&whole[..*length]).is_some()).count();
     // A state that is cut at the end of a part is valid.
@@ -134,7 +134,7 @@ fn bytes_that_are_no_state_are_refused() {
 }
 
 #[test]
-fn a_session_ends_when_it_has_been_left_for_its_interval() {
+fn an_offline_session_ends_after_its_expiry_interval() {
     let state = SessionState::decode(&bytes()).expect("a valid state");
     assert!(!state.has_expired(64_999) && state.has_expired(65_000));
     assert!(!SessionState { disconnected_at_ms: None, ..state.clone() }.has_expired(u64::MAX));

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_is_found_whatever_the_case_of_its_letters() {
+    fn a_substring_is_found_case_insensitively() {
         assert!(contains("Sensor-17", "SOR-1"));
         assert!(contains("é", "é") && !contains("é", "É"));
         assert!(!contains("ab", "abc"));

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn no_turn_looks_at_more_than_its_share_of_100_000_messages() {
+    fn a_turn_visits_a_bounded_part_of_100_000_messages() {
         let mut shard = shard(MESSAGES);
         let (page, turns) = list(&mut shard, "#", None, 3);
         let topics: Vec<&str> = page.messages.iter().map(|(topic, _)| &**topic).collect();
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_ends_when_whoever_asked_has_gone_and_a_removal_does_not() {
+    fn a_disconnected_request_ends_a_scan_but_not_a_removal() {
         let mut shard = shard(20_000);
         let caller = std::sync::Arc::new(());
         let (sender, answer) = channel();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_follow_one_another_and_leave_nothing_out() {
+    fn pages_are_consecutive_and_complete() {
         let mut shard = shard(1_000);
         let (mut found, mut after) = (Vec::new(), None);
         loop {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_removes_no_more_than_its_share_and_a_request_no_more_than_its_own() {
+    fn removals_are_limited_per_turn_and_per_request() {
         let mut shard = shard(REMOVED_MAX as usize + 500);
         let remove = |shard: &mut Shard<Volatile>, filter: &str| {
             let answer = ask(shard, |reply| AdminQuery::RemoveRetained(filter.into(), reply));
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn one_message_is_fetched_and_what_has_expired_is_not() {
+    fn one_message_is_read_and_an_expired_one_is_not() {
         let mut shard = shard(1);
         let fetch = |shard: &mut Shard<Volatile>, topic: &str| {
             let answer = ask(shard, |reply| AdminQuery::RetainedMessage(topic.into(), reply));

@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_filters_are_those_that_lead_furthest() {
+    fn the_nearest_filters_have_the_longest_match() {
         let mut nearest = Vec::new();
         for filter in ["z/y", "a/+/x", "a/B/d", "b/b/c", "q"] {
             insert_nearest(&mut nearest, similarity(filter, "a/b/c"), filter);

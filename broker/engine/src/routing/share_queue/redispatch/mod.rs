@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_late_when_it_has_been_the_oldest_for_two_looks() {
+    fn a_message_is_late_if_it_is_oldest_in_two_checks() {
         let member = SessionKey { shard: ShardIndex(0), index: 0, generation: 0 };
         let mut watch = AckWatch { at_ms: 0, member, oldest: None, checks: 0, sent: 0 };
         let message = |number| (PacketId::new(1).expect("not zero"), MessageId { run: 1, number });

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_store_that_does_not_answer_is_not_waited_for_for_ever() {
+    fn waiting_for_an_unresponsive_store_has_a_timeout() {
         let backlog = Backlog::default();
         assert_eq!(backlog.moving_bytes(0), 0);
         backlog.add(100, 1_000);

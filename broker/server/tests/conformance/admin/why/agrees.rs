@@ -165,7 +165,7 @@ fn case_of(refusal: PublishRefusal) -> Case {
 }
 
 #[test]
-fn a_message_is_refused_for_the_reason_that_why_has_given() {
+fn the_reason_of_a_refusal_agrees_with_why() {
     for refusal in PublishRefusal::ALL {
         let case = case_of(*refusal);
         let (outcome, codes) = case.predicted();
@@ -311,7 +311,7 @@ impl Case {
 }
 
 #[test]
-fn a_message_is_dropped_where_why_has_said_that_it_does_not_arrive_and_waits_where_it_has_said_so() {
+fn the_fate_of_a_message_agrees_with_why() {
     let mut next = Some(DropReason::OutputFull);
     while let Some(reason) = next {
         let (mut case, Expected(expected, code), goes_on) = drop_case(reason);

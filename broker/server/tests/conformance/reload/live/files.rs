@@ -242,7 +242,7 @@ pub(super) const LOG: &[Row] = &[
 ];
 
 #[test]
-fn what_the_file_names_is_what_it_names_now() {
+fn files_named_in_the_configuration_can_change() {
     try_all(ROWS, &[]);
 }
 
@@ -255,7 +255,7 @@ fn ack_levels_and_persistence_change_on_reload() {
 }
 
 #[test]
-fn the_log_is_written_as_is_said_now() {
+fn log_settings_can_change() {
     let log: Vec<String> = LOG.iter().map(|row| row.keys.concat()).collect();
     assert!(log.iter().all(|key| key.starts_with("log.")));
     try_with(1, LOG, &[]);

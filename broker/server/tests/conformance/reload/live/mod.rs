@@ -300,7 +300,7 @@ fn expect_named(row: &Row, answer: &Answer) {
 }
 
 #[test]
-fn every_key_that_is_said_to_hold_without_a_restart_has_a_row() {
+fn every_reloadable_key_has_a_row() {
     let output = Command::new(program()).args(["config", "doc"]).output().expect("the program starts");
     let doc = String::from_utf8(output.stdout).expect("text");
     let (common, own) = doc.split_once("## `[[listener]]`").expect("there are keys of listeners");

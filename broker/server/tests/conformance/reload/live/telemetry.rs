@@ -138,7 +138,7 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 #[test]
-fn telemetry_is_sent_as_is_said_now() {
+fn telemetry_settings_can_change() {
     // One thread exports, whatever the number of shards. Each row waits long for something that must not be sent, so the rows run in
     // parallel.
     thread::scope(|scope| {
