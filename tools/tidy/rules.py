@@ -28,7 +28,7 @@ MAY_DEPEND_ON = {
     "memory": set(),
     "message": {"memory", "protocol"},
     "journal": {"message", "protocol"},
-    "cold": {"message"},
+    "spill": {"message"},
     "session": {"memory", "message", "protocol"},
     "durable": {"journal", "memory", "message", "protocol", "session"},
     "router": {"memory", "message", "protocol", "session", "topics"},
@@ -43,7 +43,7 @@ MAY_DEPEND_ON = {
     "websocket": set(),
     "proxy": set(),
     "mosquitto": {"message", "protocol", "session"},
-    "reactor": {"access", "cluster", "cold", "contracts", "durable", "engine", "journal", "memory", "message", "protocol", "proxy", "router", "session", "tls", "websocket"},
+    "reactor": {"access", "cluster", "spill", "contracts", "durable", "engine", "journal", "memory", "message", "protocol", "proxy", "router", "session", "tls", "websocket"},
     "server": {
         "access", "cluster", "contracts", "durable", "engine", "generate", "identity", "journal", "json", "memory", "message", "mosquitto", "nats", "protocol",
         "proxy", "reactor", "router", "session", "tls", "websocket",

@@ -215,9 +215,9 @@ impl<'s> Recovery<'s> {
 
     fn spill(&mut self) {
         let Recovery { replay, messages, spill_queue, .. } = self;
-        spill_queue.write(replay, |id, cold| {
+        spill_queue.write(replay, |id, spilled| {
             if let Some(body) = messages.get_mut(&id) {
-                *body = Body::Spilled(cold.clone());
+                *body = Body::Spilled(spilled.clone());
             }
         });
     }
@@ -286,8 +286,8 @@ impl<'s> Recovery<'s> {
                 // The topic is needed, so the message must be in memory.
                 let message = match self.message(message)? {
                     Body::Loaded(message) => message,
-                    Body::Spilled(cold) => {
-                        self.spill_queue.read(&cold).ok_or(RecoveryError::UnreadableMessage(message))?
+                    Body::Spilled(spilled) => {
+                        self.spill_queue.read(&spilled).ok_or(RecoveryError::UnreadableMessage(message))?
                     }
                 };
                 self.retained.push(message.id());
@@ -305,8 +305,8 @@ impl<'s> Recovery<'s> {
             Record::Forwarded { from, to, sequence, message, member } => {
                 let message = match self.message(message)? {
                     Body::Loaded(message) => message,
-                    Body::Spilled(cold) => {
-                        self.spill_queue.read(&cold).ok_or(RecoveryError::UnreadableMessage(message))?
+                    Body::Spilled(spilled) => {
+                        self.spill_queue.read(&spilled).ok_or(RecoveryError::UnreadableMessage(message))?
                     }
                 };
                 let receivers = member

@@ -5,7 +5,7 @@
 //! [`Log`] is the same without threads. [`Reader`] reads a log and distinguishes a torn tail from damage.
 //! `docs/internals/journal-format.md` describes the format.
 //!
-//! All input and output goes through [`Disk`]. [`Directory`] is a directory of the file system; the feature `lying-disk` adds a disk in
+//! All input and output goes through [`Disk`]. [`Directory`] is a directory of the file system; the feature `faulty-disk` adds a disk in
 //! memory that loses unsynced data.
 
 #![forbid(unsafe_code)]
@@ -38,7 +38,7 @@ pub use log::{
 pub use numbers::{Epoch, LogId, Position, SegmentNumber, SessionId, ShardNumber, TurnNumber};
 pub use reader::{Damage, DamageKind, DurableFrames, LogEnd, PossiblyAffected, Reader, Step, TornWrite};
 pub use snapshot::{NamedSnapshot, SnapshotCandidates, SnapshotReader, SnapshotWriter, Snapshots};
-#[cfg(feature = "lying-disk")]
+#[cfg(feature = "faulty-disk")]
 pub use writer::SteppedWriter;
 pub use writer::{
     FrameSender, GROUP_COMMIT_DELAY_MS, PostError, RING_FRAMES, RING_MAX_BYTES, SEAL_IDLE_MS, WriterHandle,

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use mio::Poll;
 use tautwire_access::Policy;
-use tautwire_cold::SpillThread;
 use tautwire_contracts::Catalogue;
 use tautwire_engine::{
     AdminQuery, ClientCheck, ClientDetail, ClientsPage, ClientsQuery, ConfigCell, ConfigSnapshot, Counters,
@@ -22,6 +21,7 @@ use tautwire_engine::{Clustered, Mode, Volatile};
 use tautwire_journal::WriterHandle;
 use tautwire_memory::Memory;
 use tautwire_router::{Exchange, RetainedLimits, SHARDS_MAX, ShardIndex};
+use tautwire_spill::SpillThread;
 
 use crate::accept_limiter::ListenerState;
 use crate::accept_rate::AcceptLimits;

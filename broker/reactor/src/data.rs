@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tautwire_cold::SpillThread;
 use tautwire_durable::{
     CompactionTarget, Compactor, Recovery, RecoveryError, SessionNumbers, ShardLog, SnapshotHead, SpillStore,
     is_overdue, read_snapshot, write_snapshot,
@@ -20,6 +19,7 @@ use tautwire_journal::{
 use tautwire_message::{Durations, Spilled};
 use tautwire_router::{ShardIndex, random};
 use tautwire_session::{AckLevel, Replay};
+use tautwire_spill::SpillThread;
 
 use crate::clock::Clock;
 use crate::count::counted;

@@ -4,12 +4,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tautwire_cold::{Folder, Settings, SpillThread, Stats, Store};
 use tautwire_durable::SpillStore;
 use tautwire_engine::Mode;
 use tautwire_engine::{Counter, Counters, Shard, Shared};
 use tautwire_memory::{DetachedLedger, Kind, Memory, MemoryLedger};
 use tautwire_message::{FreedSlots, Message, SpillAccount, SpillSlot, Spilled};
+use tautwire_spill::{Folder, Settings, SpillThread, Stats, Store};
 
 use crate::waker::Waker;
 

@@ -3,13 +3,13 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use tautwire_cold::Faults;
 use tautwire_engine::Settings;
 use tautwire_memory::Kind;
 use tautwire_message::MessageId;
 use tautwire_protocol::{Delivery, Packet, Properties, ProtocolVersion, Publish, QoS, RetainHandling, TopicName};
 use tautwire_router::RetainedLimits;
 use tautwire_session::{Journal, LogPosition, Record, SessionNumber};
+use tautwire_spill::Faults;
 
 use crate::ledger::Request;
 use crate::packets::{ConnectOptions, connect_bytes, each_packet, id, subscribe_bytes};

@@ -415,7 +415,7 @@ impl<M: Mode> World<M> {
             let held = self.broker.exchange().retained_message(topic);
             let held = held.as_ref().map(|body| match body {
                 Body::Loaded(message) => message.payload().to_vec(),
-                Body::Spilled(cold) => self.broker.spilled().expect("a spill store is connected").payload(cold),
+                Body::Spilled(spilled) => self.broker.spilled().expect("a spill store is connected").payload(spilled),
             });
             if !self.ledger.may_be_retained(topic, held.as_deref()) {
                 let payload = held.as_ref().map(|payload| String::from_utf8_lossy(payload).into_owned());

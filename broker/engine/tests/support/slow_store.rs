@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use tautwire_cold::{Faults, FaultyFiles, Settings, Store};
 use tautwire_memory::Memory;
 use tautwire_message::{FreedSlots, SpillAccount, SpillClient, SpillRequest, SpillResponse, Spilled};
+use tautwire_spill::{Faults, FaultyFiles, Settings, Store};
 
 use super::choices::Choices;
 

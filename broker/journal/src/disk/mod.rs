@@ -2,7 +2,7 @@
 
 mod blocks;
 mod directory;
-#[cfg(any(test, feature = "lying-disk"))]
+#[cfg(any(test, feature = "faulty-disk"))]
 mod faulty;
 mod read_only;
 
@@ -11,7 +11,7 @@ use std::io;
 
 pub(crate) use blocks::BlockBuffer;
 pub use directory::{Directory, replace_directory};
-#[cfg(any(test, feature = "lying-disk"))]
+#[cfg(any(test, feature = "faulty-disk"))]
 pub use faulty::{Faults, FaultyDisk, Random};
 pub use read_only::ReadOnlyDirectory;
 

@@ -2,7 +2,7 @@
 
 mod frame_sender;
 mod preparer;
-#[cfg(feature = "lying-disk")]
+#[cfg(feature = "faulty-disk")]
 mod stepped;
 mod thread;
 mod waker;
@@ -19,7 +19,7 @@ use crate::error::LogError;
 use crate::log::Log;
 use crate::numbers::{Position, ShardNumber, TurnNumber};
 pub use frame_sender::{FrameSender, PostError};
-#[cfg(feature = "lying-disk")]
+#[cfg(feature = "faulty-disk")]
 pub use stepped::SteppedWriter;
 use thread::{Source, Writer};
 use waker::Waker;

@@ -350,11 +350,11 @@ impl<M: Mode> ShardState<M> {
         }
         let message = match body {
             Body::Loaded(message) => message,
-            Body::Spilled(cold) => match self.read_for_replay(index, &cold) {
+            Body::Spilled(spilled) => match self.read_for_replay(index, &spilled) {
                 Ok(message) => message,
                 Err(error) => {
                     if let Some(replay) = self.connections[index].replays().front_mut() {
-                        replay.next = Some(Body::Spilled(cold));
+                        replay.next = Some(Body::Spilled(spilled));
                     }
                     // A message that cannot be read does not block others.
                     let is_last = error == LoadError::Failed || queue_goes_first;
@@ -470,7 +470,7 @@ impl<M: Mode> ShardState<M> {
             }
             let message = match body {
                 Body::Loaded(message) => message,
-                Body::Spilled(cold) => match self.read_to_settle(session, replay, &cold) {
+                Body::Spilled(spilled) => match self.read_to_settle(session, replay, &spilled) {
                     Some((returned, message)) => {
                         replay = returned;
                         message

@@ -92,8 +92,8 @@ impl<M: Mode> ShardState<M> {
             queue.is_draining = false;
             return DrainResult::Stopped;
         }
-        if let Some(cold) = front.message.spilled().cloned() {
-            let Some(message) = self.read_to_drain(share, session, &cold) else { return DrainResult::Stopped };
+        if let Some(spilled) = front.message.spilled().cloned() {
+            let Some(message) = self.read_to_drain(share, session, &spilled) else { return DrainResult::Stopped };
             if let Some(outbound) = self.sessions.entry(session).outbound() {
                 outbound.load_front(message);
             }

@@ -50,8 +50,8 @@ impl<M: Mode> Shard<M> {
                 continue;
             }
             let mut read = None;
-            if let Some(cold) = delivery.message.spilled().cloned() {
-                let Some((returned, message)) = self.state.read_to_clear(ending, &cold) else {
+            if let Some(spilled) = delivery.message.spilled().cloned() {
+                let Some((returned, message)) = self.state.read_to_clear(ending, &spilled) else {
                     return (JobProgress::Done, step + 1);
                 };
                 (ending, read) = (returned, Some(message));

@@ -100,11 +100,11 @@ impl RecentlySpilled {
         self.new.get(&id).or_else(|| self.old.get(&id))
     }
 
-    fn insert(&mut self, id: MessageId, cold: Spilled) {
+    fn insert(&mut self, id: MessageId, spilled: Spilled) {
         if self.new.len() >= KNOWN_MAX {
             self.old = std::mem::take(&mut self.new);
         }
-        self.new.insert(id, cold);
+        self.new.insert(id, spilled);
     }
 
     fn forget(&mut self) {

@@ -144,8 +144,8 @@ impl<M: Mode> Shard<M> {
                 redispatch.ids.pop_front();
                 continue;
             };
-            if let Some(cold) = delivery.message.spilled().cloned() {
-                let Some((returned, message)) = self.state.read_to_redispatch(redispatch, &cold) else {
+            if let Some(spilled) = delivery.message.spilled().cloned() {
+                let Some((returned, message)) = self.state.read_to_redispatch(redispatch, &spilled) else {
                     return (JobProgress::Done, step + 1);
                 };
                 redispatch = returned;

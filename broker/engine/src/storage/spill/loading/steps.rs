@@ -54,27 +54,28 @@ impl<M: Mode> ShardState<M> {
         session: SessionIndex,
         index: ConnectionIndex,
     ) -> Result<Option<Message>, ()> {
-        let Some(cold) = self.sessions.entry(session).outbound().and_then(Outbound::spilled_to_resend).cloned() else {
+        let Some(spilled) = self.sessions.entry(session).outbound().and_then(Outbound::spilled_to_resend).cloned()
+        else {
             return Ok(None);
         };
-        self.read_for_queue(session, index, &cold).map(Some).ok_or(())
+        self.read_for_queue(session, index, &spilled).map(Some).ok_or(())
     }
 
     /// Loads the message at the front of the queue if it is spilled; returns false if it must be read first.
     pub(crate) fn load_front(&mut self, session: SessionIndex, index: ConnectionIndex) -> bool {
         let front = self.sessions[session].outbound().and_then(Outbound::front);
-        let Some(cold) = front.and_then(|front| front.message.spilled()).cloned() else { return true };
-        let Some(message) = self.read_for_queue(session, index, &cold) else { return false };
+        let Some(spilled) = front.and_then(|front| front.message.spilled()).cloned() else { return true };
+        let Some(message) = self.read_for_queue(session, index, &spilled) else { return false };
         if let Some(outbound) = self.sessions.entry(session).outbound() {
             outbound.load_front(message);
         }
         true
     }
 
-    fn read_for_queue(&mut self, session: SessionIndex, index: ConnectionIndex, cold: &Spilled) -> Option<Message> {
+    fn read_for_queue(&mut self, session: SessionIndex, index: ConnectionIndex, spilled: &Spilled) -> Option<Message> {
         let reader = Reader::Queue(self.id(index));
         let back = self.connections[index].load_queue();
-        match back.take(cold) {
+        match back.take(spilled) {
             LoadResult::Loaded(message) => return Some(message),
             LoadResult::Failed => {
                 back.defer();
@@ -102,11 +103,11 @@ impl<M: Mode> ShardState<M> {
     }
 
     /// Loads the next retained message of a connection's first replay. On an error, the replay keeps the message.
-    pub(crate) fn read_for_replay(&mut self, index: ConnectionIndex, cold: &Spilled) -> Result<Message, LoadError> {
+    pub(crate) fn read_for_replay(&mut self, index: ConnectionIndex, spilled: &Spilled) -> Result<Message, LoadError> {
         let reader = Reader::Replay(self.id(index));
         let ahead_bytes = self.ahead_bytes();
         let Some(replay) = self.connections[index].replays().front_mut() else { return Err(LoadError::Later) };
-        match replay.load_queue.take(cold) {
+        match replay.load_queue.take(spilled) {
             LoadResult::Loaded(message) => return Ok(message),
             LoadResult::Failed => {
                 replay.load_queue.defer();
@@ -114,7 +115,7 @@ impl<M: Mode> ShardState<M> {
                 return Err(LoadError::Failed);
             }
             LoadResult::Missing if replay.load_queue.is_idle() => {
-                let wanted = portion(std::iter::once(cold).chain(replay.scan.spilled_ahead()), ahead_bytes);
+                let wanted = portion(std::iter::once(spilled).chain(replay.scan.spilled_ahead()), ahead_bytes);
                 let ticket = self.ask(reader, wanted);
                 if let Some(replay) = self.connections[index].replays().front_mut() {
                     match ticket {
@@ -133,19 +134,19 @@ impl<M: Mode> ShardState<M> {
         &mut self,
         session: SessionIndex,
         mut replay: Replay,
-        cold: &Spilled,
+        spilled: &Spilled,
     ) -> Option<(Replay, Message)> {
         let key = self.sessions.key(session);
-        match replay.load_queue.take(cold) {
+        match replay.load_queue.take(spilled) {
             LoadResult::Loaded(message) => return Some((replay, message)),
             LoadResult::Failed => {
-                replay.next = Some(Body::Spilled(cold.clone()));
+                replay.next = Some(Body::Spilled(spilled.clone()));
                 replay.load_queue.defer();
                 self.retry_later(Reader::Settling(Box::new((key, replay))));
             }
             LoadResult::Missing => {
-                let wanted = portion(std::iter::once(cold).chain(replay.scan.spilled_ahead()), self.ahead_bytes());
-                replay.next = Some(Body::Spilled(cold.clone()));
+                let wanted = portion(std::iter::once(spilled).chain(replay.scan.spilled_ahead()), self.ahead_bytes());
+                replay.next = Some(Body::Spilled(spilled.clone()));
                 self.ask_or_wait(wanted, |ticket| {
                     match ticket {
                         Some(ticket) => replay.load_queue.wait_for(ticket),
@@ -162,16 +163,16 @@ impl<M: Mode> ShardState<M> {
     pub(crate) fn read_to_clear(
         &mut self,
         mut ending: SessionCleanup,
-        cold: &Spilled,
+        spilled: &Spilled,
     ) -> Option<(SessionCleanup, Message)> {
-        match ending.load_queue.take(cold) {
+        match ending.load_queue.take(spilled) {
             LoadResult::Loaded(message) => return Some((ending, message)),
             LoadResult::Failed => {
                 ending.load_queue.defer();
                 self.retry_later(Reader::Clearing(Box::new(ending)));
             }
             LoadResult::Missing => {
-                let wanted = self.spilled_from(ending.session, cold);
+                let wanted = self.spilled_from(ending.session, spilled);
                 self.ask_or_wait(wanted, |ticket| {
                     match ticket {
                         Some(ticket) => ending.load_queue.wait_for(ticket),
@@ -185,16 +186,21 @@ impl<M: Mode> ShardState<M> {
     }
 
     /// Loads a message of the queue of a shared subscription; `None` if it must be read first.
-    pub(crate) fn read_to_drain(&mut self, share: &Arc<str>, session: SessionIndex, cold: &Spilled) -> Option<Message> {
+    pub(crate) fn read_to_drain(
+        &mut self,
+        share: &Arc<str>,
+        session: SessionIndex,
+        spilled: &Spilled,
+    ) -> Option<Message> {
         let back = self.share_queues.load_queue(share)?;
-        match back.take(cold) {
+        match back.take(spilled) {
             LoadResult::Loaded(message) => return Some(message),
             LoadResult::Failed => {
                 back.defer();
                 self.retry_later(Reader::Draining(share.clone()));
             }
             LoadResult::Missing => {
-                let wanted = self.spilled_from(session, cold);
+                let wanted = self.spilled_from(session, spilled);
                 let ticket = self.ask(Reader::Draining(share.clone()), wanted);
                 let back = self.share_queues.load_queue(share)?;
                 match ticket {
@@ -210,15 +216,15 @@ impl<M: Mode> ShardState<M> {
     pub(crate) fn read_to_redispatch(
         &mut self,
         mut redispatch: Box<Redispatch>,
-        cold: &Spilled,
+        spilled: &Spilled,
     ) -> Option<(Box<Redispatch>, Message)> {
-        match redispatch.load_queue.take(cold) {
+        match redispatch.load_queue.take(spilled) {
             LoadResult::Loaded(message) => return Some((redispatch, message)),
             LoadResult::Failed => {
                 redispatch.load_queue.defer();
                 self.retry_later(Reader::Redispatching(redispatch));
             }
-            LoadResult::Missing => self.ask_or_wait(vec![cold.clone()], |ticket| {
+            LoadResult::Missing => self.ask_or_wait(vec![spilled.clone()], |ticket| {
                 match ticket {
                     Some(ticket) => redispatch.load_queue.wait_for(ticket),
                     None => redispatch.load_queue.defer(),
@@ -230,15 +236,15 @@ impl<M: Mode> ShardState<M> {
     }
 
     /// A spilled message, and the spilled ones after it in the queue of a session.
-    fn spilled_from(&self, session: SessionIndex, cold: &Spilled) -> Vec<Spilled> {
+    fn spilled_from(&self, session: SessionIndex, spilled: &Spilled) -> Vec<Spilled> {
         let ahead =
             self.sessions[session].outbound().into_iter().flat_map(|outbound| outbound.spilled_ahead(READ_AHEAD_MAX));
-        portion(std::iter::once(cold).chain(ahead.filter(|other| *other != cold)), self.ahead_bytes())
+        portion(std::iter::once(spilled).chain(ahead.filter(|other| *other != spilled)), self.ahead_bytes())
     }
 
     /// Reads a retained message for an operator's query, which is answered later.
-    pub(crate) fn read_for_query(&mut self, mut fetch: Fetch, reply: Reply<FetchedMessage>, cold: Spilled) {
-        self.ask_or_wait(vec![cold], |ticket| {
+    pub(crate) fn read_for_query(&mut self, mut fetch: Fetch, reply: Reply<FetchedMessage>, spilled: Spilled) {
+        self.ask_or_wait(vec![spilled], |ticket| {
             match ticket {
                 Some(ticket) => fetch.load_queue.wait_for(ticket),
                 None => fetch.load_queue.defer(),
@@ -398,10 +404,10 @@ impl<M: Mode> ShardState<M> {
 fn portion<'c>(wanted: impl Iterator<Item = &'c Spilled>, most_bytes: usize) -> Vec<Spilled> {
     let mut left = most_bytes;
     let mut is_first = true;
-    let fits = |cold: &&Spilled| {
-        let fits = is_first || cold.allocated_bytes() <= left;
+    let fits = |spilled: &&Spilled| {
+        let fits = is_first || spilled.allocated_bytes() <= left;
         is_first = false;
-        left = left.saturating_sub(cold.allocated_bytes());
+        left = left.saturating_sub(spilled.allocated_bytes());
         fits
     };
     wanted.take(READ_AHEAD_MAX).take_while(fits).cloned().collect()

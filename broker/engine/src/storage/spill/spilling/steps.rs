@@ -244,44 +244,44 @@ impl<M: Mode> ShardState<M> {
                 self.cancel_spill(message.id());
                 continue;
             };
-            let cold = Spilled::new(&message, slot, &account);
+            let spilled = Spilled::new(&message, slot, &account);
             for holder in self.spill.writing.remove(&message.id()).unwrap_or_default() {
                 match holder {
-                    Holder::Queue { session, number } => self.spill_queued(&session, number, &cold),
-                    Holder::Window { session, packet_id } => self.spill_sent(&session, packet_id, &cold),
-                    Holder::Retained => retained.push((message.clone(), cold.clone())),
+                    Holder::Queue { session, number } => self.spill_queued(&session, number, &spilled),
+                    Holder::Window { session, packet_id } => self.spill_sent(&session, packet_id, &spilled),
+                    Holder::Retained => retained.push((message.clone(), spilled.clone())),
                 }
             }
-            written.push((message, cold));
+            written.push((message, spilled));
         }
         if !retained.is_empty() {
             self.context.exchange().spill_retained(retained);
         }
-        for (message, cold) in written {
+        for (message, spilled) in written {
             if message.is_shared() {
-                self.spill.known.insert(message.id(), cold);
+                self.spill.known.insert(message.id(), spilled);
             }
         }
     }
 
-    fn spill_queued(&mut self, session: &SessionKey, number: u64, cold: &Spilled) {
+    fn spill_queued(&mut self, session: &SessionKey, number: u64, spilled: &Spilled) {
         if let Some(session) = self.sessions.at(session)
             && let Some(outbound) = self.sessions.entry(session).outbound()
         {
-            outbound.spill(number, cold);
+            outbound.spill(number, spilled);
             self.unblock_caught_up(session);
         }
     }
 
     /// Spills a sent message, unless it waits for the log before it is first sent.
-    fn spill_sent(&mut self, session: &SessionKey, packet_id: PacketId, cold: &Spilled) {
+    fn spill_sent(&mut self, session: &SessionKey, packet_id: PacketId, spilled: &Spilled) {
         let Some(session) = self.sessions.at(session) else { return };
         let connection = self.sessions.connection(session);
         if connection.is_some_and(|index| is_about_to_get(&self.connections[index], packet_id)) {
             return;
         }
         if let Some(outbound) = self.sessions.entry(session).outbound() {
-            outbound.spill_sent(packet_id, cold);
+            outbound.spill_sent(packet_id, spilled);
             self.unblock_caught_up(session);
         }
     }

@@ -66,7 +66,7 @@ impl SpillThread {
             retry_at: None,
             reported: Stats::default(),
         };
-        let thread = thread::Builder::new().name("cold".into()).spawn(move || worker.run(wake, report))?;
+        let thread = thread::Builder::new().name("spilled".into()).spawn(move || worker.run(wake, report))?;
         Ok((SpillThread { stop, waker, thread: Some(thread) }, ports))
     }
 }
