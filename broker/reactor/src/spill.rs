@@ -14,7 +14,7 @@ use tautwire_spill::{Folder, Settings, SpillThread, Stats, Store};
 use crate::waker::Waker;
 
 /// The spill directory within the data directory.
-const FOLDER: &str = "cold";
+const FOLDER: &str = "spill";
 
 /// Removes the spill directory if it is empty.
 pub(crate) fn remove_folder(data: &Path) {
@@ -109,7 +109,7 @@ fn read(store: &mut Store<Folder>, spilled: &Spilled) -> Option<Message> {
 }
 
 /// The spill directory within the data directory for a snapshot in progress.
-const SNAPSHOT_SPILL_FOLDER: &str = "cold-snapshot";
+const SNAPSHOT_SPILL_FOLDER: &str = "spill-snapshot";
 /// With more of a snapshot in memory than this, messages are spilled.
 const SNAPSHOT_LOADED_MAX_BYTES: u64 = 32 << 20;
 

@@ -44,7 +44,7 @@ pub trait ReadWrite: Send + 'static {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 }
 
-const PREFIX: &str = "spilled-";
+const PREFIX: &str = "spill-";
 
 /// Files in a directory of the file system.
 #[derive(Debug)]

@@ -12,10 +12,10 @@ from messages import Message, Publisher, Subscriber
 from peer import Peer, drive
 
 KINDS = (
-    "message", "cold", "input", "output", "queue", "window", "will", "subscription", "alias", "transit", "retained", "replay", "contract",
-    "job", "session", "connection", "transport",
+    "message", "spill_index", "input", "output", "queue", "in_flight", "will", "subscription", "alias", "shard_batch", "retained",
+    "retained_scan", "transcoding", "deferred_work", "session", "connection", "transport",
 )
-BELOW = "$SYS/broker/tautwire/"
+PREFIX = "$SYS/broker/tautwire/"
 NAMES = [f"memory_{kind}_bytes" for kind in KINDS]
 # The gauges are retained messages themselves: a longer value takes more memory, and one may be in transit to the other thread.
 OWN_NAMES = ("memory_message_bytes", "memory_shard_batch_bytes", "memory_retained_bytes")
@@ -31,7 +31,7 @@ class Reader:
         self.values: dict[str, int] = {}
         self.peer = peer.connected(port, "reader")
         self.peer.handler = self._handle
-        self.peer.send(wire.subscribe([BELOW + "#"], qos=0))
+        self.peer.send(wire.subscribe([PREFIX + "#"], qos=0))
         self.seen_again: set[str] = set()
         self.baseline: dict[str, int] = {}
         # These are always published, after all retained messages have arrived.
@@ -42,7 +42,7 @@ class Reader:
         if taken.type == wire.PUBLISH:
             came = wire.parse_publish(taken, 5)
             if came.payload.isdigit():
-                name = came.topic.removeprefix(BELOW)
+                name = came.topic.removeprefix(PREFIX)
                 self.values[name] = int(came.payload)
 
     def memory(self) -> dict[str, int]:
@@ -56,10 +56,10 @@ def gauges_come_back(arena: Arena) -> None:
     reader = Reader(arena.port)
     before = reader.memory()
     if not before:
-        arena.skip(f"the broker publishes none of {', '.join(NAMES)} below {BELOW}")
+        arena.skip(f"the broker publishes none of {', '.join(NAMES)} below {PREFIX}")
         return
     missing = [name for name in NAMES if name not in before]
-    if not arena.expect(not missing, f"not published below {BELOW}: {', '.join(missing)}"):
+    if not arena.expect(not missing, f"not published below {PREFIX}: {', '.join(missing)}"):
         return
     grown: set[str] = set()
     attackers = hold_some_of_everything(arena)

@@ -281,7 +281,7 @@ fn persisted_files_are_readable_only_by_their_owner() {
             }
         }
     }
-    for kind in ["LOCK", "segment-", "cold-"] {
+    for kind in ["LOCK", "segment-", "spill-"] {
         assert!(names.iter().any(|name| name.starts_with(kind)), "there is no {kind}: {names:?}");
     }
 }

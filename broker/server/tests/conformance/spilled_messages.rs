@@ -170,8 +170,8 @@ fn delivery_pauses_while_spilled_messages_cannot_be_read() {
         let broker = start(&folder, &[]);
         create_offline_session(&broker, case);
         assert_eq!(publish(&broker, 500), 500);
-        for name in folder.names("data/cold") {
-            let path = folder.path().join("data/cold").join(name);
+        for name in folder.names("data/spill") {
+            let path = folder.path().join("data/spill").join(name);
             let bytes = fs::read(&path).expect("the file is readable").len();
             fs::write(&path, vec![0; bytes]).expect("the file is writable");
         }

@@ -81,9 +81,9 @@ fn message(number: u64) -> Message {
 fn written_messages_are_readable_until_freed() {
     let folder = std::env::temp_dir().join(format!("tautwire-spill-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a directory");
-    std::fs::write(folder.join("spilled-000000ff"), b"from an earlier run").expect("a file");
+    std::fs::write(folder.join("spill-000000ff"), b"from an earlier run").expect("a file");
     let mut world = World::new(Folder::emptied(&folder).expect("a directory"));
-    assert!(!folder.join("spilled-000000ff").exists());
+    assert!(!folder.join("spill-000000ff").exists());
     let spilled: Vec<Spilled> = world.write((0..100).map(message).collect()).into_iter().flatten().collect();
     assert_eq!(spilled.len(), 100);
     let backwards: Vec<Spilled> = spilled.iter().rev().cloned().collect();

@@ -174,9 +174,9 @@ fn messages_that_cannot_be_spilled_stay_in_memory() {
     create_offline_session(&broker);
     publish(&broker, 0..40, 4_000);
     wait_until("some are spilled", || metric(&broker, "spilled_messages") > 0);
-    let cold: Vec<String> =
-        folder.names("data/cold").iter().map(|name| format!("{}/cold/{name}", data_path(&folder))).collect();
-    let Some(faults) = Faults::of(&broker, "pwrite64:error=EIO", &cold) else { return };
+    let files: Vec<String> =
+        folder.names("data/spill").iter().map(|name| format!("{}/spill/{name}", data_path(&folder))).collect();
+    let Some(faults) = Faults::of(&broker, "pwrite64:error=EIO", &files) else { return };
     publish(&broker, 40..100, 4_000);
     wait_until("the failure is counted", || metric(&broker, "spill_write_failures") > 0);
     expect_stored(&broker, 0..100);

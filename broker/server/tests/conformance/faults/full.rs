@@ -215,7 +215,7 @@ fn a_snapshot_without_space_is_abandoned_and_its_space_freed() {
     publish(&broker, 120..180, LARGE);
     wait_until("a snapshot has failed", || metric(&broker, "data_snapshot_failures") > 0);
     let left = disk.names("data");
-    assert!(!left.iter().any(|name| name.starts_with("snapshot-") || name == "cold-snapshot"), "{left:?}");
+    assert!(!left.iter().any(|name| name.starts_with("snapshot-") || name == "spill-snapshot"), "{left:?}");
     assert_eq!((metric(&broker, "data_failed"), health(&broker).0), (0, 200));
     publish(&broker, 180..185, LARGE);
     expect_live(&broker);

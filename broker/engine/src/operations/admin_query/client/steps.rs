@@ -19,17 +19,17 @@ const PAUSE_REASONS: [(PauseReason, &str); 16] = [
     (PauseReason::ShardChannel, "thread_behind"),
     (PauseReason::Output, "output_full"),
     (PauseReason::FanOut, "fan_out"),
-    (PauseReason::Job, "packet_under_way"),
+    (PauseReason::Job, "packet_in_progress"),
     (PauseReason::Memory, "memory"),
-    (PauseReason::Input, "memory_for_input"),
+    (PauseReason::Input, "input_memory"),
     (PauseReason::Log, "log_behind"),
-    (PauseReason::Spill, "cold_messages_behind"),
+    (PauseReason::Spill, "spill_behind"),
     (PauseReason::Rate, "publish_rate"),
     (PauseReason::Authentication, "authentication"),
-    (PauseReason::Transcoding, "formats"),
-    (PauseReason::SessionClaim, "claim"),
+    (PauseReason::Transcoding, "transcoding"),
+    (PauseReason::SessionClaim, "session_claim"),
     (PauseReason::Lease, "lease"),
-    (PauseReason::RetainedSync, "retained_search"),
+    (PauseReason::RetainedSync, "retained_sync"),
 ];
 
 impl<M: Mode> ShardState<M> {

@@ -1,6 +1,6 @@
 """The cost of messages on disk: memory, a bystander's delay while a wildcard replays them, and a start with a million queued.
 
-    python3 bench/cold/figures.py --binary target/release/tautwire [retained] [queued]
+    python3 bench/spill/figures.py --binary target/release/tautwire [retained] [queued]
 """
 
 import argparse
