@@ -58,7 +58,7 @@ def soak(executable: Path, threads: int, kills: int, seed: int, parent: Path | N
     try:
         world.settle_in()
         for kill in range(1, kills + 1):
-            world.live_and_die()
+            world.run_until_killed()
             if kill % CHECK_EVERY == 0 or kill == kills:
                 world.check()
                 print(f"  {kill} kills, {time.monotonic() - began:.0f} s: {_counted(world, ('acknowledgements', 'messages delivered'))}",

@@ -133,7 +133,7 @@ class World:
         self.is_loaded = True
         self._kill()
 
-    def live_and_die(self) -> None:
+    def run_until_killed(self) -> None:
         """Starts the broker, reconnects all clients under load, and kills it at some acknowledgement."""
         if self.rng.randrange(KILLED_STARTS_EVERY) == 0:
             self._kill_while_starting()

@@ -30,7 +30,7 @@ def hog_of_queue(arena: Arena) -> None:
 
 
 @case("the window of one client is filled up", limit_mib=LIMIT_MIB, settings=DEEP_QUEUES)
-def hog_of_window(arena: Arena) -> None:
+def hog_of_receive_maximum(arena: Arena) -> None:
     client = peer.connected(arena.port, "hog-silent", receive_maximum=65_535)
     silent = Subscriber(peer.subscribed(client, ["hog"]), silent=True)
     flood_from_one(arena, "hog", [silent.peer])

@@ -169,7 +169,7 @@ impl Interest {
 
     /// Whether the patterns match more than needed.
     pub fn is_coarse(&self) -> bool {
-        self.depth != Depth::All || self.siblings.have_wildcard()
+        self.depth != Depth::All || self.siblings.has_wildcard()
     }
 
     fn add_pattern(&mut self, pattern: &str, changes: &mut Vec<Change>) {
@@ -233,7 +233,7 @@ impl Interest {
         let (count, before) = (self.patterns.len(), self.last_check.max(self.siblings_max));
         // Subscribing to a pattern costs many times as much as examining it.
         let has_grown = count > before.saturating_add(before / SIBLING_CHECK_FRACTION);
-        let has_shrunk = self.siblings.have_wildcard() && count < before / 2;
+        let has_shrunk = self.siblings.has_wildcard() && count < before / 2;
         if !has_grown && !has_shrunk {
             return false;
         }

@@ -51,7 +51,7 @@ impl Siblings {
         }
     }
 
-    pub(super) fn have_wildcard(&self) -> bool {
+    pub(super) fn has_wildcard(&self) -> bool {
         !self.wide.is_empty()
     }
 

@@ -123,7 +123,7 @@ impl SessionService {
 
     /// Assigns due wills their ordinals among the QoS 2 messages of their partitions. The record has these before the wills are appended. A
     /// node without a lease does not do that: its removal record may already be deleted, and then their outcome could not be determined.
-    pub(super) fn intend_wills(&mut self, cx: &mut SessionContext<'_>) {
+    pub(super) fn record_pending_wills(&mut self, cx: &mut SessionContext<'_>) {
         if !cx.is_serving {
             return;
         }

@@ -432,7 +432,7 @@ impl SessionService {
         if self.writing.is_some() {
             return;
         }
-        self.intend_wills(cx);
+        self.record_pending_wills(cx);
         let is_clear = self.effects.is_empty() && (self.in_flight == 0 || is(Mutant::ReleasesWithMessagesInFlight));
         let is_last =
             is_clear && self.disconnection.is_some() && self.wills.are_published() && !self.is_waiting_for_will();

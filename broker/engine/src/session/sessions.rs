@@ -467,7 +467,7 @@ impl SessionEntry {
         }
     }
 
-    /// Applies a change. A persistent one must be recorded first, as [`crate::state::ShardState::commit`] does.
+    /// Applies a change. A persistent one must be recorded first, as [`crate::shard::ShardState::commit`] does.
     #[inline(always)]
     pub(crate) fn apply(&mut self, change: Change) -> Option<PendingMessage> {
         let changes_messages = matches!(

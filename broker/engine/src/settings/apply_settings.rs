@@ -22,7 +22,7 @@ impl<M: Mode> Shard<M> {
         let changed = quota_state.apply_limits(settings.quotas(), settings.flapping());
         self.state.apply_settings(settings);
         if is_retimed {
-            self.state.retime_watches();
+            self.state.update_watch_deadlines();
         }
         if changed.rates {
             self.state.resume_all_rate_limited();

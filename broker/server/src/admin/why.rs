@@ -312,7 +312,7 @@ fn describe_refusal(refusal: PublishRefusal) -> FindingText {
             "the access rules do not allow the publisher to publish it",
             "acl.file; `tautwire acl explain` says which rule decides",
         ),
-        PublishRefusal::ContractBroken => {
+        PublishRefusal::ContractViolation => {
             ("the payload violates the contract of the topic", "the payload; `tautwire contract test` shows the error")
         }
         PublishRefusal::NoMemory => (

@@ -428,7 +428,7 @@ settings! {
         /// The same for sessions of a user, for example `billing = pause_publisher`, if no rule for topics matches. After a restart, the
         /// user of an offline client is unknown until it connects.
         slow_consumer_users: SlowConsumerUsers = SlowConsumerUsers::default();
-        /// A session counts as neglected if its client has been offline for this time and messages are queued for it: it is logged and
+        /// A session counts as stale if its client has been offline for this time and messages are queued for it: it is logged and
         /// counted (`sessions_stale`), and `tautwire doctor` lists it. It does not end. 0 means never.
         stale_session_s: u32 = 604_800, in 0..=4_294_967_295, unit "seconds";
         /// PUBLISH packets that one client may send per second, averaged. Reading from a faster client pauses; nothing is dropped, but

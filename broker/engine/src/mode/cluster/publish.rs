@@ -124,7 +124,7 @@ impl Shard<Clustered> {
             return Err(RouteError::NotAuthorized);
         }
         if let Some(contract) = self.state.config.contracts().find(outgoing.message.topic).cloned() {
-            self.state.check_contract(&contract, outgoing).map_err(RouteError::ContractBroken)?;
+            self.state.check_contract(&contract, outgoing).map_err(RouteError::ContractViolation)?;
         }
         outgoing.is_checked = true;
         Ok(())

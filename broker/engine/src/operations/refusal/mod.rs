@@ -50,7 +50,7 @@ refusals! {
     /// The access rules do not allow the publisher to publish it.
     NotAuthorized = "publish_not_allowed", NotAuthorized;
     /// Its payload breaks the contract of its topic.
-    ContractBroken = "contract_broken", PayloadFormatInvalid;
+    ContractViolation = "contract_violation", PayloadFormatInvalid;
     /// There is no memory for it, or a client that receives it holds more than its share.
     NoMemory = "memory_full", QuotaExceeded;
     /// Its payload is larger than the broker accepts.
@@ -79,7 +79,7 @@ impl From<&RouteError> for PublishDecision {
     fn from(why: &RouteError) -> PublishDecision {
         PublishDecision::Refused(match why {
             RouteError::NotAuthorized => PublishRefusal::NotAuthorized,
-            RouteError::ContractBroken(_) => PublishRefusal::ContractBroken,
+            RouteError::ContractViolation(_) => PublishRefusal::ContractViolation,
             RouteError::NotRetained(RetainError::Limit) => PublishRefusal::RetainedFull,
             RouteError::NotRetained(RetainError::Quota) => PublishRefusal::RetainedQuota,
             RouteError::NoMemory => PublishRefusal::NoMemory,

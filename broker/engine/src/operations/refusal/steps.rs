@@ -66,7 +66,7 @@ impl<M: Mode> Shard<M> {
             return Some(PublishRefusal::NotAuthorized);
         }
         if is_payload_given && self.violates_contract(message) {
-            return Some(PublishRefusal::ContractBroken);
+            return Some(PublishRefusal::ContractViolation);
         }
         None
     }

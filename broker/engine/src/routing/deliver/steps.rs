@@ -470,7 +470,7 @@ impl<M: Mode> ShardState<M> {
             }
             let message = match body {
                 Body::Loaded(message) => message,
-                Body::Spilled(spilled) => match self.read_to_settle(session, replay, &spilled) {
+                Body::Spilled(spilled) => match self.read_for_offline_replay(session, replay, &spilled) {
                     Some((returned, message)) => {
                         replay = returned;
                         message

@@ -290,7 +290,7 @@ impl<M: Mode> Shard<M> {
             return Err(RouteError::NotAuthorized);
         }
         if let Some(contract) = self.state.config.contracts().find(outgoing.message.topic).cloned() {
-            self.state.check_contract(&contract, outgoing).map_err(RouteError::ContractBroken)?;
+            self.state.check_contract(&contract, outgoing).map_err(RouteError::ContractViolation)?;
         }
         outgoing.is_checked = true;
         if !outgoing.is_admitted && outgoing.message.qos != QoS::AtMostOnce {
@@ -344,7 +344,7 @@ impl<M: Mode> Shard<M> {
 
     fn refusal_of(&mut self, why: RouteError, outgoing: &OutgoingPublish<'_>) -> Result<bool, Box<MessageRefusal>> {
         match why {
-            RouteError::ContractBroken(broken) => self.refuse_violation(*broken, outgoing),
+            RouteError::ContractViolation(broken) => self.refuse_violation(*broken, outgoing),
             RouteError::NotRetained(refused) => {
                 let why = match refused {
                     RetainError::Limit => "the limit on retained messages of the broker is reached",

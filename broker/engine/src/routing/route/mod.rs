@@ -133,7 +133,7 @@ pub(crate) enum RouteError {
     /// The access rules do not allow it.
     NotAuthorized,
     /// It violates the contract of its topic.
-    ContractBroken(Box<ViolatedContract>),
+    ContractViolation(Box<ViolatedContract>),
     /// It cannot be retained.
     NotRetained(RetainError),
     /// There is no memory to queue it for its receivers.

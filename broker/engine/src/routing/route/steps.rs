@@ -50,7 +50,7 @@ impl<M: Mode> Shard<M> {
         if let Some(contract) = &matches.contract
             && !outgoing.is_checked
         {
-            state.check_contract(contract, outgoing).map_err(RouteError::ContractBroken)?;
+            state.check_contract(contract, outgoing).map_err(RouteError::ContractViolation)?;
         }
         if !outgoing.is_admitted && outgoing.message.qos != QoS::AtMostOnce {
             state.check_capacity(outgoing, matches)?;

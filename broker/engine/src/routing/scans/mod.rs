@@ -85,7 +85,7 @@ impl Scans {
     }
 
     /// Continues to move the replay of an offline session to its queue.
-    pub(crate) fn continue_settling(&mut self, replay: (SessionKey, Replay)) {
+    pub(crate) fn resume_replay(&mut self, replay: (SessionKey, Replay)) {
         self.offline_replays.push_back(replay);
         self.is_active = true;
     }

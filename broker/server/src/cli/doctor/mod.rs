@@ -21,7 +21,7 @@ pub(crate) static COMMAND: Command = Command {
     usage: &["[--config FILE] [--listen ADDRESS]… [--threads N] [--memory] [--set KEY=VALUE]… [--json]"],
     about: "Checks the machine for a broker with this configuration: open files, the accept backlog, socket buffers, memory, the disk and its\n\
             sync latency, the clock, certificates, problematic settings. If the broker runs with an admin API and a token file, it also lists\n\
-            neglected sessions, whose clients stay offline while messages are queued. To measure the disk, it writes a file of 4 KiB in the\n\
+            stale sessions, whose clients stay offline while messages are queued. To measure the disk, it writes a file of 4 KiB in the\n\
             data directory and removes it. Run it as the user of the broker.",
     groups: &[
         OptionGroup { title: "Options", options: CONFIG_OPTIONS },
@@ -105,7 +105,7 @@ fn findings(config: &Config) -> Result<Vec<CheckResult>, CommandExit> {
     findings.extend(disk::all(config));
     findings.extend(files::certificates(config, &prepared));
     findings.extend(files::secrets(config));
-    findings.extend(sessions::neglected_sessions(config));
+    findings.extend(sessions::stale_sessions(config));
     findings.extend(files::contracts(config, &prepared));
     for Warning { text, fix } in config.advice() {
         // Report each fix only once.

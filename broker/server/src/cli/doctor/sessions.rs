@@ -1,4 +1,4 @@
-//! Checks for neglected sessions of the running broker.
+//! Checks for stale sessions of the running broker.
 
 use super::super::contract::http::AdminClient;
 use super::super::data::grouped::{grouped, grouped_count};
@@ -11,7 +11,7 @@ use crate::time::UtcTime;
 const NAMED_MAX: usize = 5;
 
 /// Checks the sessions of the broker with this configuration; `None` if it does not run here, or its admin API is off or inaccessible.
-pub(super) fn neglected_sessions(config: &Config) -> Option<CheckResult> {
+pub(super) fn stale_sessions(config: &Config) -> Option<CheckResult> {
     let address = config.admin.listen.0?;
     let token_file = config.admin.token_file.get()?;
     let ca = config.admin.certificate.iter().next().filter(|_| address.is_tls);
@@ -30,7 +30,7 @@ fn check_result(response: &Value) -> CheckResult {
     };
     let matched = number(response, "matched");
     if matched == 0 {
-        return CheckResult::passed("sessions", "no session is neglected".to_owned());
+        return CheckResult::passed("sessions", "no session is stale".to_owned());
     }
     let named = response.list("clients").iter().map(|client| {
         let since = UtcTime::from_unix(number(client, "disconnected_ms") / 1_000, 0).to_rfc3339();
@@ -44,7 +44,7 @@ fn check_result(response: &Value) -> CheckResult {
         more => format!(", and {} more", grouped(more)),
     };
     let sessions = if matched == 1 { "session is" } else { "sessions are" };
-    let text = format!("{} {sessions} neglected: messages are queued for {}{more}", grouped(matched), named.join(", "));
+    let text = format!("{} {sessions} stale: messages are queued for {}{more}", grouped(matched), named.join(", "));
     CheckResult::warning("sessions", text, "let the clients connect, or run: tautwire sessions delete CLIENT")
 }
 
@@ -55,11 +55,11 @@ mod tests {
     #[test]
     fn stale_sessions_are_reported_with_advice() {
         let finding = |text: &str| check_result(&json::parse(text).expect("it is JSON"));
-        assert_eq!(finding("{\"matched\":0,\"clients\":[]}").text, "no session is neglected");
+        assert_eq!(finding("{\"matched\":0,\"clients\":[]}").text, "no session is stale");
         let one = "{\"client_id\":\"a\",\"queued_messages\":12345,\"disconnected_ms\":1700000000000}";
         assert_eq!(
             finding(&format!("{{\"matched\":3,\"clients\":[{one}]}}")).text,
-            "3 sessions are neglected: messages are queued for \"a\" (12,345 messages, offline since 2023-11-14T22:13:20Z), and 2 more"
+            "3 sessions are stale: messages are queued for \"a\" (12,345 messages, offline since 2023-11-14T22:13:20Z), and 2 more"
         );
     }
 }

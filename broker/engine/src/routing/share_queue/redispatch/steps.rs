@@ -37,7 +37,7 @@ impl<M: Mode> ShardState<M> {
     }
 
     /// Applies a changed `mqtt.shared_ack_timeout_s` to all watches.
-    pub(crate) fn retime_watches(&mut self) {
+    pub(crate) fn update_watch_deadlines(&mut self) {
         let Some(interval_ms) = self.check_interval_ms() else {
             self.share_queues.watches.clear();
             self.share_queues.watched.clear();

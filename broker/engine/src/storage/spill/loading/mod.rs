@@ -20,13 +20,13 @@ pub(crate) enum Reader {
     /// Retained messages for its client.
     Replay(ConnectionId),
     /// Retained messages for the queue of a session whose client is offline.
-    Settling(Box<(SessionKey, Replay)>),
+    OfflineReplay(Box<(SessionKey, Replay)>),
     /// Messages of an ended session.
-    Clearing(Box<SessionCleanup>),
+    SessionCleanup(Box<SessionCleanup>),
     /// Messages of the queue of this shared subscription.
-    Draining(Arc<str>),
+    ShareQueue(Arc<str>),
     /// Messages that a member of shared subscriptions has not acknowledged in time.
-    Redispatching(Box<Redispatch>),
+    Redispatch(Box<Redispatch>),
     /// A retained message for an operator's query.
     Fetching(Box<(Fetch, Reply<FetchedMessage>)>),
     /// The read was cancelled.

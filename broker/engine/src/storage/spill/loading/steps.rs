@@ -32,7 +32,7 @@ impl SpillState {
         let pending_reads = self.pending_reads.values_mut().map(|pending_reads| &mut pending_reads.reader);
         let retried = self.retries.iter_mut().map(|(_, reader)| reader);
         for reader in pending_reads.chain(&mut self.waiting_readers).chain(retried) {
-            if let Reader::Settling(owed) = reader
+            if let Reader::OfflineReplay(owed) = reader
                 && owed.0 == *session
                 && owed.1.scan.filter() == filter
                 && owed.1.format == format
@@ -130,7 +130,7 @@ impl<M: Mode> ShardState<M> {
     }
 
     /// Loads a message of a replay that goes to a queue. If it must be read first, the reader takes the replay and continues it later.
-    pub(crate) fn read_to_settle(
+    pub(crate) fn read_for_offline_replay(
         &mut self,
         session: SessionIndex,
         mut replay: Replay,
@@ -142,7 +142,7 @@ impl<M: Mode> ShardState<M> {
             LoadResult::Failed => {
                 replay.next = Some(Body::Spilled(spilled.clone()));
                 replay.load_queue.defer();
-                self.retry_later(Reader::Settling(Box::new((key, replay))));
+                self.retry_later(Reader::OfflineReplay(Box::new((key, replay))));
             }
             LoadResult::Missing => {
                 let wanted = portion(std::iter::once(spilled).chain(replay.scan.spilled_ahead()), self.ahead_bytes());
@@ -152,7 +152,7 @@ impl<M: Mode> ShardState<M> {
                         Some(ticket) => replay.load_queue.wait_for(ticket),
                         None => replay.load_queue.defer(),
                     }
-                    Reader::Settling(Box::new((key, replay)))
+                    Reader::OfflineReplay(Box::new((key, replay)))
                 });
             }
         }
@@ -169,7 +169,7 @@ impl<M: Mode> ShardState<M> {
             LoadResult::Loaded(message) => return Some((ending, message)),
             LoadResult::Failed => {
                 ending.load_queue.defer();
-                self.retry_later(Reader::Clearing(Box::new(ending)));
+                self.retry_later(Reader::SessionCleanup(Box::new(ending)));
             }
             LoadResult::Missing => {
                 let wanted = self.spilled_from(ending.session, spilled);
@@ -178,7 +178,7 @@ impl<M: Mode> ShardState<M> {
                         Some(ticket) => ending.load_queue.wait_for(ticket),
                         None => ending.load_queue.defer(),
                     }
-                    Reader::Clearing(Box::new(ending))
+                    Reader::SessionCleanup(Box::new(ending))
                 });
             }
         }
@@ -197,11 +197,11 @@ impl<M: Mode> ShardState<M> {
             LoadResult::Loaded(message) => return Some(message),
             LoadResult::Failed => {
                 back.defer();
-                self.retry_later(Reader::Draining(share.clone()));
+                self.retry_later(Reader::ShareQueue(share.clone()));
             }
             LoadResult::Missing => {
                 let wanted = self.spilled_from(session, spilled);
-                let ticket = self.ask(Reader::Draining(share.clone()), wanted);
+                let ticket = self.ask(Reader::ShareQueue(share.clone()), wanted);
                 let back = self.share_queues.load_queue(share)?;
                 match ticket {
                     Some(ticket) => back.wait_for(ticket),
@@ -222,14 +222,14 @@ impl<M: Mode> ShardState<M> {
             LoadResult::Loaded(message) => return Some((redispatch, message)),
             LoadResult::Failed => {
                 redispatch.load_queue.defer();
-                self.retry_later(Reader::Redispatching(redispatch));
+                self.retry_later(Reader::Redispatch(redispatch));
             }
             LoadResult::Missing => self.ask_or_wait(vec![spilled.clone()], |ticket| {
                 match ticket {
                     Some(ticket) => redispatch.load_queue.wait_for(ticket),
                     None => redispatch.load_queue.defer(),
                 }
-                Reader::Redispatching(redispatch)
+                Reader::Redispatch(redispatch)
             }),
         }
         None
@@ -304,21 +304,21 @@ impl<M: Mode> ShardState<M> {
                 }
                 self.send_pending_on(id);
             }
-            Reader::Settling(mut owed) => {
+            Reader::OfflineReplay(mut owed) => {
                 owed.1.load_queue.store_loaded(ticket, messages);
-                self.scans.continue_settling(*owed);
+                self.scans.resume_replay(*owed);
             }
-            Reader::Clearing(mut ending) => {
+            Reader::SessionCleanup(mut ending) => {
                 ending.load_queue.store_loaded(ticket, messages);
                 self.jobs.push(Job::Clear(*ending));
             }
-            Reader::Draining(share) => {
+            Reader::ShareQueue(share) => {
                 if let Some(back) = self.share_queues.load_queue(&share) {
                     back.store_loaded(ticket, messages);
                 }
                 self.jobs.push(Job::Drain(share));
             }
-            Reader::Redispatching(mut redispatch) => {
+            Reader::Redispatch(mut redispatch) => {
                 redispatch.load_queue.store_loaded(ticket, messages);
                 self.jobs.push(Job::Redispatch(redispatch));
             }
@@ -363,21 +363,21 @@ impl<M: Mode> ShardState<M> {
                 }
                 self.send_pending_on(id);
             }
-            Reader::Settling(mut owed) => {
+            Reader::OfflineReplay(mut owed) => {
                 owed.1.load_queue.resume_loading();
-                self.scans.continue_settling(*owed);
+                self.scans.resume_replay(*owed);
             }
-            Reader::Clearing(mut ending) => {
+            Reader::SessionCleanup(mut ending) => {
                 ending.load_queue.resume_loading();
                 self.jobs.push(Job::Clear(*ending));
             }
-            Reader::Draining(share) => {
+            Reader::ShareQueue(share) => {
                 if let Some(back) = self.share_queues.load_queue(&share) {
                     back.resume_loading();
                 }
                 self.jobs.push(Job::Drain(share));
             }
-            Reader::Redispatching(mut redispatch) => {
+            Reader::Redispatch(mut redispatch) => {
                 redispatch.load_queue.resume_loading();
                 self.jobs.push(Job::Redispatch(redispatch));
             }

@@ -112,7 +112,7 @@ fn case_of(refusal: PublishRefusal) -> Case {
             let world = World::within(Folder::new(&[("access.toml", &rules)]), 1, "acl.file = \"access.toml\"\n", &[]);
             Case::new(world, "closed/x", AtLeastOnce).with_query("&publisher=p")
         }
-        PublishRefusal::ContractBroken => {
+        PublishRefusal::ContractViolation => {
             Case::new(world_with_rules(1), "strict/1", AtLeastOnce).with_query("&payload=x")
         }
         PublishRefusal::NoMemory => {

@@ -284,7 +284,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "{}\n",
         off: "",
         on: "limits.stale_session_s = 1",
-        see: Before(is_listed_neglected),
+        see: Before(is_listed_stale),
         without: NO,
         with: YES,
     },
@@ -454,8 +454,8 @@ pub(super) fn retains_two(scene: &ReloadTest, mut client: Client) -> String {
     code(codes[1])
 }
 
-/// Whether a session with a queued message is listed as neglected soon.
-fn is_listed_neglected(scene: &ReloadTest, mut client: Client) -> String {
+/// Whether a session with a queued message is listed as stale soon.
+fn is_listed_stale(scene: &ReloadTest, mut client: Client) -> String {
     let name = scene.name();
     let mut away = scene.connecting(&format!("away-{name}")).persistent().open();
     away.subscribe(&name, AtLeastOnce);
