@@ -40,21 +40,21 @@ fuzz_target!(|input: &[u8]| {
     for qos in [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce] {
         if let Ok(topic) = TopicName::new(topic) {
             let request = Request::Publish { topic: topic.as_str(), qos, retain: true };
-            let verdict = permissions.may_publish(topic.as_str(), qos, true);
-            assert_eq!(policy.explain(&subject, &request).verdict, verdict);
+            let decision = permissions.may_publish(topic.as_str(), qos, true);
+            assert_eq!(policy.explain(&subject, &request).decision, decision);
         }
         let Ok(filter) = TopicFilter::new(filter) else { continue };
-        let verdict = permissions.may_subscribe(filter, qos);
+        let decision = permissions.may_subscribe(filter, qos);
         let explanation = policy.explain(&subject, &Request::Subscribe { filter, qos });
-        assert_eq!(explanation.verdict, verdict);
+        assert_eq!(explanation.decision, decision);
         let is_shared = filter.share().is_some();
         let example = explanation.example.as_deref();
         for topic in [topic, example.unwrap_or_default()].map(TopicName::new).into_iter().flatten() {
             let is_allowed = permissions.may_receive(topic.as_str(), qos, is_shared).is_allowed();
             let in_a_format = filter.matched().starts_with("$as/");
-            assert!(is_allowed || !verdict.is_allowed() || in_a_format || !filter.matches(topic), "{topic} leaks");
+            assert!(is_allowed || !decision.is_allowed() || in_a_format || !filter.matches(topic), "{topic} leaks");
         }
-        if let (Some(example), false) = (example, verdict.is_allowed()) {
+        if let (Some(example), false) = (example, decision.is_allowed()) {
             assert!(!permissions.may_receive(example, qos, is_shared).is_allowed(), "{example} is not an example");
         }
     }
