@@ -107,7 +107,7 @@ listen = [\"127.0.0.1:1883\"]
 name = \"devices\"
 address = \"mqtts://[::]:8883\"       # IPv6, and IPv4 as well
 ack = \"memory\"
-connections = 50_000
+limits.connections = 50_000
 tls.certificate = \"devices.pem\"
 tls.key = \"devices.key\"
 ```
