@@ -152,8 +152,8 @@ function endSession(state, [, id], { query }) {
 }
 
 function ban(state, _match, { body }) {
-  const { client_id, user, network, seconds, why: reason } = body;
-  state.bans.push({ client_id, user, network, until_unix_s: seconds === undefined ? null : Math.floor(Date.now() / 1_000) + seconds, why: reason });
+  const { client_id, user, network, seconds, reason } = body;
+  state.bans.push({ client_id, user, network, until_unix_s: seconds === undefined ? null : Math.floor(Date.now() / 1_000) + seconds, reason });
   return { status: 201, body: {} };
 }
 

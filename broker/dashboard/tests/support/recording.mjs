@@ -97,7 +97,7 @@ function normalised(value, folder, key = "") {
 function member(name, item, owner, folder) {
   if (name === "series") return seriesOf(item);
   // A random number for each start of a node.
-  if (name === "life") return `life-of-${owner.name}`;
+  if (name === "incarnation") return `incarnation-of-${owner.name}`;
   return normalised(item, folder, name);
 }
 

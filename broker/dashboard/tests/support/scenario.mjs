@@ -179,7 +179,7 @@ export class Scenario {
     away.kill("SIGINT");
     await until(async () => (await this.ask("GET", "/v1/clients/away")).body.connected === false, "away leaves");
     await this.publish("away/1", "for later");
-    await this.ask("POST", "/v1/bans", { network: "198.51.100.0/24", seconds: 86_400, why: "a flood of connections" });
+    await this.ask("POST", "/v1/bans", { network: "198.51.100.0/24", seconds: 86_400, reason: "a flood of connections" });
   }
 
   async stop() {

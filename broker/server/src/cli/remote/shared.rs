@@ -93,7 +93,7 @@ fn show(given: &RemoteArguments, arguments: &Arguments) -> Result<ExitCode, Comm
 /// Formats the shared configuration for people.
 fn described(value: &Value) -> String {
     let mut text = String::new();
-    for (label, name) in [("revision", "number"), ("current", "current"), ("is behind", "lagging")] {
+    for (label, name) in [("revision", "number"), ("current", "current"), ("lagging", "lagging")] {
         text.push_str(&format!("{label:<11} {}\n", shown(value.get(name))));
     }
     for why in value.list("reason") {
