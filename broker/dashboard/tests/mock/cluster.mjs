@@ -16,9 +16,9 @@ export function makeCluster() {
   return like(joined, {
     nodes: joined.nodes.map(node),
     log: like(joined.log, { messages_waiting: 412, bytes_waiting: 96_000, slowest_ms: 14 }),
-    sessions: like(joined.sessions, { serving: 33_001, resting: 3 }),
+    sessions: like(joined.sessions, { active: 33_001, dormant: 3 }),
     retained: like(joined.retained, { position: 48_000, end: 48_123, complete: false }),
-    configuration: like(joined.configuration, { held: 7, latest: 7 }),
+    configuration: like(joined.configuration, { current: 7, latest: 7 }),
     sessions_freed: 12_004,
     sessions_taken_over_for_wills: 17,
     messages_timed_out: 3,

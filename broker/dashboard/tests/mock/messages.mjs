@@ -37,14 +37,14 @@ export function matches(filter, topic) {
 }
 
 function topics(state, _match, { query }) {
-  const below = query.get("parent");
-  const prefix = below === null ? "" : `${below}/`;
+  const parent = query.get("parent");
+  const prefix = parent === null ? "" : `${parent}/`;
   const levels = new Map();
   for (const topic of state.retained.keys()) {
     if (!topic.startsWith(prefix)) continue;
     const [level, ...rest] = topic.slice(prefix.length).split("/");
-    const known = levels.get(level) ?? like(LEVEL, { level, topic: prefix + level, retained: false, below: 0 });
-    levels.set(level, rest.length === 0 ? { ...known, retained: true } : { ...known, below: known.below + 1 });
+    const known = levels.get(level) ?? like(LEVEL, { level, topic: prefix + level, retained: false, descendants: 0 });
+    levels.set(level, rest.length === 0 ? { ...known, retained: true } : { ...known, descendants: known.descendants + 1 });
   }
   return paged([...levels.values()], (level) => level.level, query, "levels");
 }

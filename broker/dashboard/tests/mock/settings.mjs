@@ -42,7 +42,7 @@ function reload(state) {
 }
 
 function rules(query) {
-  const all = 114;
+  const total = 114;
   const after = Number(query.get("after") ?? 0);
   const limit = Number(query.get("limit") ?? 100);
   const original = body("GET /v1/rules");
@@ -52,8 +52,8 @@ function rules(query) {
     const text = `{ ${effect} = "publish", topics = "${filter}" }`;
     return like(original.rules[0], { number, listener: number > 110 ? "wss" : null, file: "access.toml", line: number + 8, role: "device", effect, actions: ["publish"], filter, text });
   };
-  const last = Math.min(all, after + limit);
-  return like(original, { all, rules: Array.from({ length: last - after }, (_, at) => rule(after + at + 1)), next: last < all ? String(last) : null });
+  const last = Math.min(total, after + limit);
+  return like(original, { total, rules: Array.from({ length: last - after }, (_, at) => rule(after + at + 1)), next: last < total ? String(last) : null });
 }
 
 /** Topics below `secret/` are denied, as in the recorded rules. */
