@@ -98,7 +98,7 @@ def check_the_client(checks: Checks) -> None:
     checks.cert("mutual", "--revoke", checks.file("mutual/revoked-one.pem"))
     checks.cert("strange", "--client", "stranger")
     settings = ["tls.client_certificates=required", f"tls.client_ca={checks.file('mutual/ca.pem')}",
-                f"tls.revoked={checks.file('mutual/revoked.pem')}"]
+                f"tls.crl={checks.file('mutual/revoked.pem')}"]
     with checks.broker("mutual/server", *settings) as ports:
         checks.run("[tls_client_certificate_required]", ports["mqtts"], "mutual/ca.pem")
         for name, expected in [

@@ -160,7 +160,7 @@ func TestTLSReportsClientCertificateErrors(t *testing.T) {
 	ours, strange := newAuthority(t, "--client", "good", "--client", "revoked-one"), newAuthority(t, "--client", "stranger")
 	ours.cert("--client", "late", "--days", "-1")
 	ours.cert("--revoke", ours.file("revoked-one.pem"))
-	mqtts, wss := runTLS(ours, "tls.client_certificates=required", "tls.client_ca="+ours.file("ca.pem"), "tls.revoked="+ours.file("revoked.pem"))
+	mqtts, wss := runTLS(ours, "tls.client_certificates=required", "tls.client_ca="+ours.file("ca.pem"), "tls.crl="+ours.file("revoked.pem"))
 	for _, address := range []string{mqtts, wss} {
 		for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 			shows := func(pair *tls.Certificate) *tls.Config {

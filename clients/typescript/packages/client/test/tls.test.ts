@@ -101,7 +101,7 @@ describe("TLS with the broker", { skip: noBroker }, () => {
     const [mqtts, wss] = await startOf("ours", [
       "tls.client_certificates=required",
       `tls.client_ca=${file("ours/ca.pem")}`,
-      `tls.revoked=${file("ours/revoked.pem")}`,
+      `tls.crl=${file("ours/revoked.pem")}`,
     ]);
     const ca = pem("ours/ca.pem");
     const shows = (name: string): TlsOptions => ({ ca, cert: pem(`${name}.pem`), key: pem(`${name}.key`) });
