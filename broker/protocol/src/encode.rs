@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 use crate::error::EncodeError;
 use crate::wire::writer::Writer;
 use crate::wire::{MAX_VARIABLE_BYTE_INTEGER, variable_byte_integer_len};
-use crate::{Packet, PacketType, ProtocolVersion};
+use crate::{PacketType, ProtocolVersion};
 
 /// Lengths found by measuring that writing needs again.
 pub(crate) struct Measured {
@@ -142,81 +142,6 @@ macro_rules! encode_methods {
     };
 }
 pub(crate) use encode_methods;
-
-/// PINGREQ and PINGRESP: a fixed header only.
-struct Ping(PacketType);
-
-impl EncodeParts for Ping {
-    fn measure(&self, _: ProtocolVersion) -> Result<Measured, EncodeError> {
-        Measured::new(self.0, 0, 0)
-    }
-
-    fn write_body(&self, _: ProtocolVersion, _: &Measured, _: &mut Writer<'_>) {}
-}
-
-/// Calls `$function` with the inner packet.
-macro_rules! with_each_packet {
-    ($packet:expr, $inner:ident => $call:expr) => {
-        match $packet {
-            Packet::Connect($inner) => $call,
-            Packet::ConnAck($inner) => $call,
-            Packet::Publish($inner) => $call,
-            Packet::PubAck($inner) => $call,
-            Packet::PubRec($inner) => $call,
-            Packet::PubRel($inner) => $call,
-            Packet::PubComp($inner) => $call,
-            Packet::Subscribe($inner) => $call,
-            Packet::SubAck($inner) => $call,
-            Packet::Unsubscribe($inner) => $call,
-            Packet::UnsubAck($inner) => $call,
-            Packet::PingReq => {
-                let $inner = &Ping(PacketType::PingReq);
-                $call
-            }
-            Packet::PingResp => {
-                let $inner = &Ping(PacketType::PingResp);
-                $call
-            }
-            Packet::Disconnect($inner) => $call,
-            Packet::Auth($inner) => $call,
-        }
-    };
-}
-
-impl Packet<'_> {
-    /// The number of bytes that [`Self::encode`] writes.
-    ///
-    /// # Errors
-    /// Everything that makes the packet impossible to write in this version.
-    #[inline]
-    pub fn encoded_len(&self, version: ProtocolVersion) -> Result<usize, EncodeError> {
-        with_each_packet!(self, packet => encoded_len(packet, version))
-    }
-
-    /// Writes the packet at the start of `out` and returns its length in bytes.
-    ///
-    /// # Errors
-    /// As [`Self::encoded_len`], and [`BufferTooSmall`](crate::EncodeError::BufferTooSmall). Nothing is written on an error.
-    #[inline]
-    pub fn encode(&self, version: ProtocolVersion, out: &mut [u8]) -> Result<usize, EncodeError> {
-        match self {
-            Packet::Publish(publish) => publish.encode(version, out),
-            other => with_each_packet!(other, packet => encode(packet, version, out)),
-        }
-    }
-
-    /// Appends the packet to `out` and returns its length in bytes.
-    ///
-    /// # Errors
-    /// As [`Self::encoded_len`]. `out` is unchanged on an error.
-    #[inline]
-    pub fn append_to(&self, version: ProtocolVersion, out: &mut Vec<u8>) -> Result<usize, EncodeError> {
-        match self {
-            Packet::Publish(publish) => publish.append_to(version, out),
-            other => with_each_packet!(other, packet => append_to(packet, version, out)),
-        }
-    }
-}
 
 /// Rejects a field that only MQTT 5.0 can express.
 #[inline]

@@ -1,8 +1,20 @@
-use core::fmt;
+/// The kind of fault (section 4.13).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// No fault: bytes are missing.
+    Incomplete {
+        /// The minimum number of bytes, from the start of the packet, before another attempt makes sense.
+        needed: usize,
+    },
+    /// The bytes cannot be parsed.
+    Malformed,
+    /// The bytes can be parsed, but have a value that the standard does not allow.
+    ProtocolError,
+    /// The packet is larger than the receiver accepts.
+    OverLimit,
+}
 
-use super::DecodeCause;
-
-/// Generates [`DecodeCause`] from its table.
+/// Generates [`DecodeCause`](super::DecodeCause) from its table.
 macro_rules! causes {
     ($($variant:ident: $code:literal, $fault:ident $reason:ident, $statement:expr, $text:literal;)*) => {
         /// A check that decoding makes.
@@ -35,43 +47,3 @@ macro_rules! causes {
     (@fault $fault:ident) => { $crate::Fault::$fault };
 }
 pub(super) use causes;
-
-impl DecodeCause {
-    /// A stable name for programs and logs.
-    pub const fn code(self) -> &'static str {
-        self.words().code
-    }
-
-    /// What is wrong and, after a colon, what to do about it.
-    pub const fn text(self) -> &'static str {
-        self.words().text
-    }
-
-    /// The statement of MQTT 5.0 that the check enforces; `None` if the standard has no numbered statement.
-    pub const fn statement(self) -> Option<&'static str> {
-        self.words().statement
-    }
-}
-
-impl fmt::Display for DecodeCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Fault;
-
-    #[test]
-    fn malformed_causes_map_to_malformed_packet() {
-        for cause in DecodeCause::ALL {
-            if cause.fault() == Fault::Malformed {
-                assert_eq!(cause.reason(), crate::ReasonCode::MalformedPacket);
-            } else {
-                assert!(cause.reason().is_error());
-            }
-        }
-    }
-}

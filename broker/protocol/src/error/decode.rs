@@ -1,6 +1,7 @@
 use core::fmt;
 
 use super::DecodeCause;
+use super::cause::Fault;
 use crate::ReasonCode;
 
 /// Why bytes are not a packet: the kind of fault, the reason code to answer with and the offset.
@@ -14,22 +15,6 @@ pub struct DecodeError {
     pub offset: usize,
     /// Which check failed.
     pub cause: DecodeCause,
-}
-
-/// The kind of fault (section 4.13).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fault {
-    /// No fault: bytes are missing.
-    Incomplete {
-        /// The minimum number of bytes, from the start of the packet, before another attempt makes sense.
-        needed: usize,
-    },
-    /// The bytes cannot be parsed.
-    Malformed,
-    /// The bytes can be parsed, but have a value that the standard does not allow.
-    ProtocolError,
-    /// The packet is larger than the receiver accepts.
-    OverLimit,
 }
 
 impl DecodeError {
@@ -65,6 +50,29 @@ impl fmt::Display for DecodeError {
 
 impl core::error::Error for DecodeError {}
 
+impl DecodeCause {
+    /// A stable name for programs and logs.
+    pub const fn code(self) -> &'static str {
+        self.words().code
+    }
+
+    /// What is wrong and, after a colon, what to do about it.
+    pub const fn text(self) -> &'static str {
+        self.words().text
+    }
+
+    /// The statement of MQTT 5.0 that the check enforces; `None` if the standard has no numbered statement.
+    pub const fn statement(self) -> Option<&'static str> {
+        self.words().statement
+    }
+}
+
+impl fmt::Display for DecodeCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
 /// A failed check inside a packet's body. Small, so that results stay in registers on the hot path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flaw {
@@ -88,6 +96,22 @@ impl Flaw {
             reason: self.cause.reason(),
             offset: header_len + self.at as usize,
             cause: self.cause,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn malformed_causes_answer_with_malformed_packet() {
+        for cause in DecodeCause::ALL {
+            if cause.fault() == Fault::Malformed {
+                assert_eq!(cause.reason(), crate::ReasonCode::MalformedPacket);
+            } else {
+                assert!(cause.reason().is_error());
+            }
         }
     }
 }

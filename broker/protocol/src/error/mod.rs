@@ -6,7 +6,8 @@ mod encode;
 pub(crate) mod table;
 pub(crate) mod words;
 
+pub use cause::Fault;
+pub use decode::DecodeError;
 pub(crate) use decode::Flaw;
-pub use decode::{DecodeError, Fault};
 pub use encode::EncodeError;
 pub use table::DecodeCause;
