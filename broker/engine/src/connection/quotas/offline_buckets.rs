@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use super::PublishBucket;
 
-/// The most stored buckets. Further ones are not stored: whoever can use this many identifiers can publish with as many.
+/// The most stored buckets. Further ones are not stored: a client that can use this many identifiers can publish with as many.
 const OFFLINE_BUCKETS_MAX: usize = 16_384;
 /// The shortest interval between two searches for full buckets to remove.
 const PRUNE_MS: u64 = 1_000;

@@ -130,7 +130,7 @@ impl ConfigCell {
     }
 
     /// Changes the configuration; a shard applies the change as a whole between two packets. Returns the previous configuration, which
-    /// shards may still use; whoever drops it last frees it.
+    /// shards may still use; the last reference frees it.
     pub fn change(&self, change: impl FnOnce(&mut ConfigSnapshot)) -> Arc<ConfigSnapshot> {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         let mut next = ConfigSnapshot::clone(&current);
@@ -159,7 +159,7 @@ impl ConfigCell {
 #[derive(Debug)]
 pub(crate) struct ConfigReader {
     config_cell: Arc<ConfigCell>,
-    /// Held until it is replaced, so that whoever makes a change can see when every shard has applied it.
+    /// Held until it is replaced, so that the author of a change can see when every shard has applied it.
     config: Arc<ConfigSnapshot>,
     seen: u64,
 }
