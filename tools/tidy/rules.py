@@ -42,6 +42,7 @@ MAY_DEPEND_ON = {
     "tls": set(),
     "websocket": set(),
     "proxy": set(),
+    "bridge": {"protocol"},
     "mosquitto": {"message", "protocol", "session"},
     "reactor": {"access", "cluster", "spill", "contracts", "durable", "engine", "journal", "memory", "message", "protocol", "proxy", "router", "session", "tls", "websocket"},
     "server": {
@@ -54,7 +55,7 @@ MAY_DEPEND_ON = {
 # The tests of a crate may depend on all crates before it.
 LAYERS = list(MAY_DEPEND_ON)
 # These get the time and the bytes from outside.
-WITHOUT_IO = ["protocol", "json", "topics", "memory", "message", "session", "router", "contracts", "access", "identity", "engine", "cluster", "tls", "websocket", "proxy", "mosquitto"]
+WITHOUT_IO = ["protocol", "json", "topics", "memory", "message", "session", "router", "contracts", "access", "identity", "engine", "cluster", "tls", "websocket", "proxy", "bridge", "mosquitto"]
 IO_NAMES = re.compile(r"\b(std::net|std::fs|std::thread|Instant::now|SystemTime::now|mio::)")
 
 # The rooms of a shard know none of each other, only what is below all of them.

@@ -1,0 +1,22 @@
+//! What a link has done.
+
+/// Counts since the link was created.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LinkCounters {
+    /// Messages sent to the remote broker, repetitions included.
+    pub messages_out: u64,
+    /// Messages passed to this broker, repetitions included.
+    pub messages_in: u64,
+    /// Messages that the remote broker refused.
+    pub refused_out: u64,
+    /// Messages that this broker refused: by access rules, contracts, quotas or limits.
+    pub refused_in: u64,
+    /// Inbound messages dropped because they had passed this broker already, or too many brokers.
+    pub looped: u64,
+    /// Messages dropped because no rule applies to their topic.
+    pub unmatched: u64,
+    /// Messages dropped because their topic is too long or invalid with the other prefix.
+    pub unmappable: u64,
+    /// Times a rule's rate paused a direction.
+    pub rate_pauses: u64,
+}
