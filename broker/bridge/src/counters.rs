@@ -20,3 +20,18 @@ pub struct LinkCounters {
     /// Times a rule's rate paused a direction.
     pub rate_pauses: u64,
 }
+
+impl LinkCounters {
+    /// Adds the counts of another link.
+    pub fn add(&mut self, other: &LinkCounters) {
+        let LinkCounters { messages_out, messages_in, refused_out, refused_in, looped, unmatched, unmappable, rate_pauses } = other;
+        self.messages_out += messages_out;
+        self.messages_in += messages_in;
+        self.refused_out += refused_out;
+        self.refused_in += refused_in;
+        self.looped += looped;
+        self.unmatched += unmatched;
+        self.unmappable += unmappable;
+        self.rate_pauses += rate_pauses;
+    }
+}

@@ -1,0 +1,128 @@
+//! Bridges to other brokers. Each has a thread, which connects a session of this broker to a session at the other one.
+
+mod backoff;
+mod connection;
+mod local;
+mod plan;
+mod runner;
+mod schedule;
+mod socket;
+mod status;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use tautwire_reactor::Control;
+
+pub(crate) use plan::{AddressOrder, BridgePlan, StartMode};
+use runner::Runner;
+pub(crate) use schedule::Schedule;
+pub(crate) use status::{BridgeState, BridgeStatus};
+use status::{Command, Shared};
+
+/// All bridges of the broker.
+pub(crate) struct Bridges {
+    control: Control,
+    running: Mutex<BTreeMap<Arc<str>, Running>>,
+}
+
+/// A bridge with its thread.
+struct Running {
+    plan: Arc<BridgePlan>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Bridges {
+    /// Creates the set of bridges, which is empty.
+    pub(crate) fn new(control: Control) -> Bridges {
+        Bridges { control, running: Mutex::default() }
+    }
+
+    /// Starts new bridges, restarts those that have changed, and stops those that are not listed. The others do not notice.
+    ///
+    /// # Errors
+    /// A thread cannot be started. The bridges before it in the list run.
+    pub(crate) fn apply(&self, plans: Vec<BridgePlan>) -> Result<(), String> {
+        let mut running = self.running();
+        let (kept, removed): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut *running)
+            .into_iter()
+            .partition(|(name, bridge)| plans.iter().any(|plan| plan.name == *name && *plan == *bridge.plan));
+        *running = kept;
+        let stopped = stop(removed);
+        for plan in plans {
+            if running.contains_key(&plan.name) {
+                continue;
+            }
+            let before = stopped.get(&plan.name).map(|plan| plan.link.rules.clone());
+            let bridge = self.start(plan, before)?;
+            running.insert(bridge.plan.name.clone(), bridge);
+        }
+        Ok(())
+    }
+
+    /// Starts a bridge. `before`: its earlier rules, whose subscriptions are removed.
+    fn start(&self, plan: BridgePlan, before: Option<tautwire_bridge::Rules>) -> Result<Running, String> {
+        let failed = |error: std::io::Error| format!("cannot start the thread of a bridge: {error}");
+        let plan = Arc::new(plan);
+        let (runner, shared) = Runner::new(plan.clone(), before, self.control.clone()).map_err(failed)?;
+        let thread = std::thread::Builder::new().name("bridge".into()).spawn(move || runner.run()).map_err(failed)?;
+        Ok(Running { plan, shared, thread: Some(thread) })
+    }
+
+    /// Ends all bridges, and waits until the other brokers have been told.
+    pub(crate) fn stop(&self) {
+        stop(std::mem::take(&mut *self.running()));
+    }
+
+    /// All bridges with their statuses, by name.
+    pub(crate) fn list(&self) -> Vec<(Arc<BridgePlan>, BridgeStatus)> {
+        self.running().values().map(|bridge| (bridge.plan.clone(), bridge.shared.status())).collect()
+    }
+
+    /// A bridge with its status; `None` if there is none of that name.
+    pub(crate) fn find(&self, name: &str) -> Option<(Arc<BridgePlan>, BridgeStatus)> {
+        self.running().get(name).map(|bridge| (bridge.plan.clone(), bridge.shared.status()))
+    }
+
+    /// Disconnects a bridge until it is resumed, or the broker starts again. Returns whether there is one of that name.
+    pub(crate) fn pause(&self, name: &str) -> bool {
+        self.command(name, Command::Pause)
+    }
+
+    /// Connects a paused bridge again, or one that waits for its next attempt at once. Returns whether there is one of that name.
+    pub(crate) fn resume(&self, name: &str) -> bool {
+        self.command(name, Command::Run)
+    }
+
+    /// Connects to the other broker of a bridge beside the bridge itself, with another client identifier, and disconnects. Returns a line
+    /// for each address; `None` if there is no bridge of that name.
+    pub(crate) fn test(&self, name: &str) -> Option<Vec<(String, Result<(), String>)>> {
+        let plan = self.running().get(name)?.plan.clone();
+        Some(runner::test(&plan))
+    }
+
+    fn command(&self, name: &str, command: Command) -> bool {
+        self.running().get(name).is_some_and(|bridge| {
+            bridge.shared.command(command);
+            true
+        })
+    }
+
+    fn running(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends bridges side by side, and returns their plans.
+fn stop(bridges: BTreeMap<Arc<str>, Running>) -> BTreeMap<Arc<str>, Arc<BridgePlan>> {
+    bridges.values().for_each(|bridge| bridge.shared.command(Command::Stop));
+    let end = |(name, mut bridge): (Arc<str>, Running)| {
+        if bridge.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            log::error!("the thread of bridge {name} has panicked");
+        }
+        (name, bridge.plan)
+    };
+    bridges.into_iter().map(end).collect()
+}
