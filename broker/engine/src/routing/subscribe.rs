@@ -184,7 +184,7 @@ impl<M: Mode> Shard<M> {
         }
         self.state.unblock_filter(session, filter);
         self.state.commit(session, Change::Unsubscribed(filter.as_str().into()));
-        self.leave(session, filter, format);
+        self.remove_subscription(session, filter, format);
         if filter.share().is_some() {
             M::leave_group(&mut self.state, session, filter.as_str());
         }
@@ -461,7 +461,12 @@ impl<M: Mode> Shard<M> {
     }
 
     /// Counts the end of a subscription, and removes it from the tree and the exchange.
-    pub(crate) fn leave(&mut self, session: SessionIndex, filter: TopicFilter<'_>, format: Option<Format>) {
+    pub(crate) fn remove_subscription(
+        &mut self,
+        session: SessionIndex,
+        filter: TopicFilter<'_>,
+        format: Option<Format>,
+    ) {
         self.state.counters().subscriptions.subtract(1);
         self.remove_route(session, filter, format);
     }

@@ -499,7 +499,7 @@ impl<M: Mode> Shard<M> {
     }
 
     /// Records that `written` bytes of the output were sent. Returns whether output is still pending.
-    pub fn sent(&mut self, id: ConnectionId, written: usize, now_ms: u64) -> bool {
+    pub fn advance_output(&mut self, id: ConnectionId, written: usize, now_ms: u64) -> bool {
         self.state.clock.set(now_ms);
         self.state.counters().bytes_sent.add(written as u64);
         self.state.work_budget.count_written(written);

@@ -317,11 +317,11 @@ impl<F> ClusterState<F> {
     }
 
     /// Stops serving a session.
-    pub(crate) fn leave(&mut self, session: SessionIndex) -> Option<Box<ServedSession>> {
+    pub(crate) fn stop_serving(&mut self, session: SessionIndex) -> Option<Box<ServedSession>> {
         let served = self.served.get_mut(session.number())?.take()?;
         self.directory.remove(served.client, session);
         self.log.remove_follower(served.slot);
-        self.joining.leave(served.client);
+        self.joining.remove_client(served.client);
         self.publishing_bytes -= served.publishing_bytes();
         Some(served)
     }
