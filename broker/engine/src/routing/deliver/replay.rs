@@ -1,12 +1,13 @@
 //! Replays: the retained messages that a new subscription gets.
 
+use tautwire_memory::{Charge, Kind};
 use tautwire_message::{Body, Format, Message};
 use tautwire_protocol::{PacketId, QoS, SubscriptionId};
-use tautwire_router::Progress;
-use tautwire_session::{Change, Outbound, PendingMessage};
+use tautwire_router::{Progress, Scan};
+use tautwire_session::{Change, Outbound, PendingMessage, SubscriptionRecord};
 
 use super::DeliveryOptions;
-use crate::connection::connections::Replay;
+use crate::connection::connections::{LoadQueue, Replay};
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::mode::{Fit, Mode};
 use crate::operations::trace::Step;
@@ -166,6 +167,33 @@ impl<M: Mode> ShardState<M> {
             }
             None if self.write_publish(index, &OutgoingPublish::of(&message), options, None, false) => {}
             None => self.count_unsendable(index, message.topic()),
+        }
+    }
+
+    /// The replay of the retained messages that `scan` finds for a subscription. `replaces` says whether it replaces another subscription.
+    pub(crate) fn new_replay(
+        &self,
+        session: SessionIndex,
+        scan: Scan,
+        subscription: &SubscriptionRecord,
+        replaces: bool,
+    ) -> Replay {
+        // After the messages that are queued already.
+        let after =
+            self.sessions[session].outbound().map_or(0, |outbound| outbound.left_queue() + outbound.queued() as u64);
+        let mut charge = Charge::new(self.memory.ledger(), Kind::Replay);
+        charge.set(size_of::<Replay>() + scan.filter().len());
+        Replay {
+            after,
+            scan,
+            next: None,
+            load_queue: LoadQueue::default(),
+            qos: subscription.options.qos,
+            identifier: subscription.identifier,
+            format: subscription.format,
+            live_from: M::live_start(self, session),
+            replaces,
+            charge,
         }
     }
 
