@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use tautwire_message::MessageRef;
 use tautwire_protocol::{
-    DisconnectReason, Packet, PacketId, Properties, PropertyContext, PropertyId, PubAckReason, PubRecReason, Publish,
-    QoS, ReasonCode, TopicName,
+    DisconnectReason, PacketId, Properties, PropertyContext, PropertyId, PubAckReason, PubRecReason, Publish, QoS,
+    ReasonCode, TopicName,
 };
 use tautwire_router::{RetainError, RetainedClaim, ShardIndex};
 use tautwire_session::{AckLevel, Change};
@@ -32,40 +32,6 @@ struct ResolvedTopic<'a> {
 }
 
 impl<M: Mode> Shard<M> {
-    /// Handles any packet except PUBLISH.
-    pub(crate) fn on_packet(&mut self, index: ConnectionIndex, packet: &Packet<'_>) -> Handled {
-        if let Packet::Connect(connect) = packet {
-            return self.on_connect(index, connect);
-        }
-        let Some(session) = self.state.connections[index].session() else { return Handled::Ended };
-        if let Packet::Subscribe(subscribe) = packet
-            && M::must_wait_for_retained(self, index, subscribe)
-        {
-            return Handled::Later;
-        }
-        match packet {
-            Packet::PubAck(ack) => self.on_puback(index, session, ack.packet_id, QoS::AtLeastOnce),
-            Packet::PubRec(received) => self.on_pubrec(index, session, received.packet_id, received.reason),
-            Packet::PubRel(release) => self.on_pubrel(index, session, release.packet_id),
-            Packet::PubComp(complete) => self.on_pubcomp(session, complete.packet_id),
-            Packet::Subscribe(subscribe) => self.on_subscribe(index, session, subscribe),
-            Packet::Unsubscribe(unsubscribe) => self.on_unsubscribe(index, session, unsubscribe),
-            Packet::PingReq => {
-                // [MQTT-3.12.4-1]
-                self.state.write_packet(index, &Packet::PingResp);
-            }
-            Packet::Disconnect(disconnect) => self.on_disconnect(index, session, disconnect),
-            Packet::Auth(auth) => self.on_auth(index, auth),
-            Packet::Connect(_)
-            | Packet::ConnAck(_)
-            | Packet::Publish(_)
-            | Packet::SubAck(_)
-            | Packet::UnsubAck(_)
-            | Packet::PingResp => self.protocol_error(index, "a packet that only a server sends"),
-        }
-        if self.state.connections[index].is_open() { Handled::Done } else { Handled::Ended }
-    }
-
     /// Handles a PUBLISH. `payload_at` is the offset of the payload in `chunk`.
     pub(crate) fn on_publish(
         &mut self,
