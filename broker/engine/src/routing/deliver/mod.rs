@@ -15,12 +15,12 @@ use crate::routing::publish_packets::OutgoingPublish;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DeliveryOptions<'a> {
     /// The lower of the message's QoS and the granted one [MQTT-3.8.4-8].
-    pub(crate) qos: QoS,
-    pub(crate) retain: bool,
-    pub(crate) subscription_ids: &'a [SubscriptionId],
-    pub(crate) share: Option<&'a Arc<str>>,
+    pub(super) qos: QoS,
+    pub(super) retain: bool,
+    pub(super) subscription_ids: &'a [SubscriptionId],
+    pub(super) share: Option<&'a Arc<str>>,
     /// The message has other receivers.
-    pub(crate) is_shared: bool,
+    pub(super) is_shared: bool,
 }
 
 impl<'a> DeliveryOptions<'a> {
