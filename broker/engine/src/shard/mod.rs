@@ -1,5 +1,6 @@
 //! One shard of the broker: its state.
 
+mod receive;
 mod state;
 mod steps;
 
