@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tautwire_bridge::LinkSettings;
-use tautwire_client::Options;
+use tautwire_client::{Options, Server, Tls};
 use tautwire_engine::MountPoint;
 use tautwire_session::AckLevel;
 
@@ -45,8 +45,16 @@ impl PartialEq for BridgePlan {
 pub(crate) struct RemoteServer {
     /// The address as in the configuration, without a password.
     pub(crate) address: String,
-    /// The address with TLS settings, user name and password.
-    pub(crate) options: Options,
+    pub(crate) server: Server,
+    pub(crate) tls: Tls,
+}
+
+impl RemoteServer {
+    /// The options of a connection.
+    pub(crate) fn options(&self) -> Options {
+        let options = Options::at(self.server.clone());
+        if self.server.scheme.is_tls() { options.tls(self.tls.clone()) } else { options }
+    }
 }
 
 /// Which address is tried first.

@@ -6,13 +6,12 @@ use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Waker};
 use tautwire_bridge::{LinkError, LinkSettings, Rules, Side};
-use tautwire_client::Options;
 use tautwire_reactor::Control;
 
 use super::backoff::Backoff;
 use super::connection::{Connection, End, Parts, WAKER};
 use super::local::LocalListener;
-use super::plan::{AddressOrder, BridgePlan, StartMode};
+use super::plan::{AddressOrder, BridgePlan, RemoteServer, StartMode};
 use super::status::{BridgeState, Command, Shared};
 use crate::time::since_epoch;
 
@@ -116,7 +115,7 @@ impl Runner {
             shared: &self.shared,
             poll: &mut self.poll,
         };
-        let (end, connected, counters) = match Connection::open(parts, &server.options, self.needs_clean_start, self.removed.clone()) {
+        let (end, connected, counters) = match Connection::open(parts, &server.options(), self.needs_clean_start, self.removed.clone()) {
             Ok(mut connection) => {
                 let end = connection.run();
                 (end, connection.connected(), *connection.link().counters())
@@ -210,10 +209,19 @@ fn removed_filters(before: &Rules, link: &LinkSettings) -> Vec<(Side, String)> {
 
 /// Connects to each address with another client identifier, and disconnects.
 pub(super) fn test(plan: &BridgePlan) -> Vec<(String, Result<(), String>)> {
-    let test = |options: &Options| {
-        let options = options.clone().connect_timeout(plan.connect_timeout).client_id(format!("{}-test", plan.link.client_id)).clean_start(true);
-        let client = tautwire_client::blocking::Client::connect(options).map_err(|error| error.to_string())?;
-        client.disconnect().map_err(|error| error.to_string())
+    let test = |server: &RemoteServer| {
+        let link = &plan.link;
+        let mut options = server.options().version(link.version).connect_timeout(plan.connect_timeout).clean_start(true);
+        options = options.client_id(format!("{}-test", link.client_id));
+        if let Some(user_name) = &link.user_name {
+            options = options.user_name(user_name);
+        }
+        if let Some(password) = &link.password {
+            options = options.password(password.clone());
+        }
+        let client = tautwire_client::blocking::Client::connect(options)?;
+        client.disconnect()
     };
-    plan.servers.iter().map(|server| (server.address.clone(), test(&server.options))).collect()
+    let result = |server: &RemoteServer| test(server).map_err(|error| error.to_string());
+    plan.servers.iter().map(|server| (server.address.clone(), result(server))).collect()
 }
