@@ -24,7 +24,16 @@ pub struct LinkCounters {
 impl LinkCounters {
     /// Adds the counts of another link.
     pub fn add(&mut self, other: &LinkCounters) {
-        let LinkCounters { messages_out, messages_in, refused_out, refused_in, looped, unmatched, unmappable, rate_pauses } = other;
+        let LinkCounters {
+            messages_out,
+            messages_in,
+            refused_out,
+            refused_in,
+            looped,
+            unmatched,
+            unmappable,
+            rate_pauses,
+        } = other;
         self.messages_out += messages_out;
         self.messages_in += messages_in;
         self.refused_out += refused_out;

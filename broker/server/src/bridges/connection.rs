@@ -101,7 +101,12 @@ pub(super) struct Parts<'a> {
 
 impl<'a> Connection<'a> {
     /// Connects to an address of the remote broker, and begins the handshakes.
-    pub(super) fn open(parts: Parts<'a>, options: &Options, clean_start: bool, removed: Vec<(Side, String)>) -> Result<Connection<'a>, End> {
+    pub(super) fn open(
+        parts: Parts<'a>,
+        options: &Options,
+        clean_start: bool,
+        removed: Vec<(Side, String)>,
+    ) -> Result<Connection<'a>, End> {
         let Parts { plan, control, listener, shared, poll } = parts;
         let now = Instant::now();
         let stream = transport::open(options, now + plan.connect_timeout).map_err(End::Remote)?;
@@ -177,7 +182,8 @@ impl<'a> Connection<'a> {
         }
         if self.link.state() == LinkState::NeedsLocal && self.local.is_none() {
             let stream = self.listener.connect(self.plan, self.control).map_err(|error| End::Io(Side::Local, error))?;
-            let socket = Socket::new(stream, self.poll.registry(), LOCAL).map_err(|error| End::Io(Side::Local, error))?;
+            let socket =
+                Socket::new(stream, self.poll.registry(), LOCAL).map_err(|error| End::Io(Side::Local, error))?;
             self.local = Some(socket);
             self.link.begin_local(now_ms);
         }

@@ -65,7 +65,11 @@ impl ConnectionListener for LocalListener {
 
     fn overrides(&self) -> ListenerOverrides {
         // The session must last as long as the bridge, and the other broker decides what is sent at once.
-        ListenerOverrides { max_session_expiry_s: Some(u32::MAX), max_keep_alive_s: Some(0), ..ListenerOverrides::default() }
+        ListenerOverrides {
+            max_session_expiry_s: Some(u32::MAX),
+            max_keep_alive_s: Some(0),
+            ..ListenerOverrides::default()
+        }
     }
 
     fn mount_point(&self) -> Option<&MountPoint> {

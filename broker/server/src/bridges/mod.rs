@@ -2,6 +2,7 @@
 
 mod backoff;
 mod connection;
+mod load;
 mod local;
 mod plan;
 mod runner;
@@ -15,6 +16,7 @@ use std::thread::JoinHandle;
 
 use tautwire_reactor::Control;
 
+pub(crate) use load::read;
 pub(crate) use plan::{AddressOrder, BridgePlan, StartMode};
 use runner::Runner;
 pub(crate) use schedule::Schedule;

@@ -40,7 +40,11 @@ pub(super) struct Runner {
 
 impl Runner {
     /// Creates the thread's state, and what it shares with others. `before`: the earlier rules of the bridge.
-    pub(super) fn new(plan: Arc<BridgePlan>, before: Option<Rules>, control: Control) -> io::Result<(Runner, Arc<Shared>)> {
+    pub(super) fn new(
+        plan: Arc<BridgePlan>,
+        before: Option<Rules>,
+        control: Control,
+    ) -> io::Result<(Runner, Arc<Shared>)> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKER)?;
         let shared = Arc::new(Shared::new(waker, plan.link.rules.iter().count(), since_epoch().as_secs()));
@@ -115,13 +119,14 @@ impl Runner {
             shared: &self.shared,
             poll: &mut self.poll,
         };
-        let (end, connected, counters) = match Connection::open(parts, &server.options(), self.needs_clean_start, self.removed.clone()) {
-            Ok(mut connection) => {
-                let end = connection.run();
-                (end, connection.connected(), *connection.link().counters())
-            }
-            Err(end) => (end, Duration::ZERO, Default::default()),
-        };
+        let (end, connected, counters) =
+            match Connection::open(parts, &server.options(), self.needs_clean_start, self.removed.clone()) {
+                Ok(mut connection) => {
+                    let end = connection.run();
+                    (end, connection.connected(), *connection.link().counters())
+                }
+                Err(end) => (end, Duration::ZERO, Default::default()),
+            };
         let was_connected = connected > Duration::ZERO;
         self.shared.update(|status| status.counters.add(&counters));
         if was_connected {
@@ -152,7 +157,8 @@ impl Runner {
     /// Reports a failure and waits before the next attempt.
     fn pause_after(&mut self, end: &End, to: &str, connected: Duration) {
         // Other addresses are tried at once.
-        let pause = if connected.is_zero() && self.next_address > 0 { Duration::ZERO } else { self.backoff.next(connected) };
+        let pause =
+            if connected.is_zero() && self.next_address > 0 { Duration::ZERO } else { self.backoff.next(connected) };
         log::warn!(bridge = &*self.plan.name, address = to, code = end.code(); "the bridge is not connected: {end}");
         self.shared.update(|status| {
             status.state = BridgeState::Connecting;
@@ -211,7 +217,8 @@ fn removed_filters(before: &Rules, link: &LinkSettings) -> Vec<(Side, String)> {
 pub(super) fn test(plan: &BridgePlan) -> Vec<(String, Result<(), String>)> {
     let test = |server: &RemoteServer| {
         let link = &plan.link;
-        let mut options = server.options().version(link.version).connect_timeout(plan.connect_timeout).clean_start(true);
+        let mut options =
+            server.options().version(link.version).connect_timeout(plan.connect_timeout).clean_start(true);
         options = options.client_id(format!("{}-test", link.client_id));
         if let Some(user_name) = &link.user_name {
             options = options.user_name(user_name);

@@ -39,6 +39,11 @@ impl Schedule {
         Ok(())
     }
 
+    /// Each period as text.
+    pub(crate) fn periods(&self) -> Vec<String> {
+        self.0.iter().map(Period::to_string).collect()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -59,13 +64,10 @@ impl Schedule {
     }
 }
 
-impl fmt::Display for Schedule {
+impl fmt::Display for Period {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, Period { from, to }) in self.0.iter().enumerate() {
-            let separator = if at > 0 { ", " } else { "" };
-            write!(f, "{separator}{:02}:{:02}-{:02}:{:02}", from / 60, from % 60, to / 60, to % 60)?;
-        }
-        Ok(())
+        let Period { from, to } = self;
+        write!(f, "{:02}:{:02}-{:02}:{:02}", from / 60, from % 60, to / 60, to % 60)
     }
 }
 
@@ -84,7 +86,7 @@ mod tests {
         let mut schedule = Schedule::default();
         schedule.add("22:00-04:30").expect("a period");
         schedule.add("12:00-13:00").expect("a period");
-        assert_eq!(schedule.to_string(), "22:00-04:30, 12:00-13:00");
+        assert_eq!(schedule.periods(), ["22:00-04:30", "12:00-13:00"]);
         assert_eq!(schedule.state_at(at(21, 59)), (false, 60));
         assert_eq!(schedule.state_at(at(21, 59) + 20), (false, 40));
         assert_eq!(schedule.state_at(at(22, 0)), (true, 6 * 3600 + 1800));

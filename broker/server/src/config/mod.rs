@@ -5,6 +5,8 @@
 mod acks;
 mod admin_roles;
 pub(crate) mod auth;
+pub(crate) mod bridge;
+mod bridge_rules;
 mod certificate_rules;
 pub(crate) mod cluster;
 mod data_path;
@@ -76,6 +78,7 @@ impl Config {
         }
         config.check_admin(&mut errors);
         config.check_listeners(&mut errors);
+        config.check_bridges(&mut errors);
         config.check_acks(&mut errors);
         config.check_client_ids(&mut errors);
         if errors.is_empty() { Ok(config) } else { Err(errors) }
@@ -190,6 +193,9 @@ impl Config {
         }
         for listener in &mut self.listener {
             listener.make_paths_absolute(folder);
+        }
+        for bridge in &mut self.bridge {
+            bridge.make_paths_absolute(folder);
         }
     }
 }

@@ -6,7 +6,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::registry::Key;
 use super::settings::KEYS;
-use super::{Config, listener};
+use super::{Config, bridge, listener};
 
 /// Paths that the broker writes to; their content is not configuration.
 const WRITTEN: &[&str] = &["data.path", "audit.file"];
@@ -20,6 +20,9 @@ impl Config {
         }
         for (table, _) in self.tables() {
             listener::KEYS.iter().for_each(|key| push_paths(&mut found, key, table));
+        }
+        for table in &self.bridge {
+            bridge::KEYS.iter().for_each(|key| push_paths(&mut found, key, table));
         }
         found
     }

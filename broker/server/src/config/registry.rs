@@ -74,7 +74,7 @@ macro_rules! settings {
                 $(#[doc = $doc:literal])+
                 $field:ident: $type:ty = $default:expr $(, in $range:expr)? $(, unit $unit:literal)?;
             )*
-            $( tables $tables:ident: $Table:ty; )?
+            $( tables $tables:ident: $Table:ty; )*
         }
         $(
             $(#[doc = $section_doc:literal])+
@@ -93,7 +93,7 @@ macro_rules! settings {
             $( $(#[doc = $doc])+ pub(crate) $field: $type, )*
             $( $(#[doc = $section_doc])+ pub(crate) $section: $Section, )*
             $( /// Tables that can appear several times.
-            pub(crate) $tables: Vec<$Table>, )?
+            pub(crate) $tables: Vec<$Table>, )*
         }
 
         impl Default for $Root {
@@ -101,7 +101,7 @@ macro_rules! settings {
                 Self {
                     $( $field: $default, )*
                     $( $section: $Section::default(), )*
-                    $( $tables: Vec::new(), )?
+                    $( $tables: Vec::new(), )*
                 }
             }
         }

@@ -282,6 +282,7 @@ impl Config {
         }
         // No key of these tables needs a restart.
         config.listener.clone_from(&loaded.listener);
+        config.bridge.clone_from(&loaded.bridge);
         config
     }
 }

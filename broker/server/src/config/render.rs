@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::bridge::{self, BridgeConfig};
 use super::listener::{self, ListenerConfig};
 use super::registry::Key;
 use super::reload_effect::ReloadEffect;
@@ -24,17 +25,8 @@ pub(crate) fn to_toml(config: &Config) -> String {
             push_toml_key(&mut text, key, config, &defaults);
         }
     }
-    for listener in &config.listener {
-        push_comment(&mut text, "The keys are described in docs/configuration.md.");
-        text.push_str("[[listener]]\n");
-        for key in listener::KEYS {
-            let value = (key.show)(listener);
-            if !value.is_empty() {
-                let _ = writeln!(text, "{} = {value}", key.name);
-            }
-        }
-        text.push('\n');
-    }
+    config.listener.iter().for_each(|listener| push_toml_table(&mut text, "listener", listener::KEYS, listener));
+    config.bridge.iter().for_each(|bridge| push_toml_table(&mut text, "bridge", bridge::KEYS, bridge));
     text.truncate(text.trim_end().len());
     text.push('\n');
     text
@@ -56,6 +48,14 @@ pub(crate) fn to_markdown() -> String {
     for section in listener::SECTIONS {
         let _ = write!(text, "\n{}\n\n", section.doc);
         push_table(&mut text, listener::KEYS, Some(section.name), &none, ReloadEffect::of_listener);
+    }
+    text.push_str(BRIDGES);
+    let none = BridgeConfig::default();
+    let immediate = |_: &str| ReloadEffect::Immediate;
+    push_table(&mut text, bridge::KEYS, None, &none, immediate);
+    for section in bridge::SECTIONS {
+        let _ = write!(text, "\n{}\n\n", section.doc);
+        push_table(&mut text, bridge::KEYS, Some(section.name), &none, immediate);
     }
     text
 }
@@ -113,6 +113,40 @@ tls.key = \"devices.key\"
 ```
 
 ";
+
+const BRIDGES: &str = "
+## `[[bridge]]`
+
+A connection to another broker; see [bridges](operating/bridges.md). The table can appear several times, in the file only. A reload restarts the
+bridges that have changed, and no others; no message is lost by it.
+
+```toml
+[[bridge]]
+name = \"cloud\"
+addresses = [\"mqtts://broker.example:8883\"]
+user_name = \"site-7\"
+password_file = \"cloud.password\"
+rules = [
+  { filter = \"#\", direction = \"out\", qos = 1, remote_prefix = \"site-7/\" },
+  { filter = \"commands/#\", direction = \"in\", qos = 2, remote_prefix = \"site-7/\" },
+]
+```
+
+";
+
+/// One of several tables with the same name: only keys that are set.
+fn push_toml_table<C: Default>(text: &mut String, name: &str, keys: &[Key<C>], table: &C) {
+    push_comment(text, "The keys are described in docs/configuration.md.");
+    let _ = writeln!(text, "[[{name}]]");
+    let none = C::default();
+    for key in keys {
+        let value = (key.show)(table);
+        if !value.is_empty() && value != (key.show)(&none) {
+            let _ = writeln!(text, "{} = {value}", key.name);
+        }
+    }
+    text.push('\n');
+}
 
 fn push_toml_key(text: &mut String, key: &Key, config: &Config, defaults: &Config) {
     push_comment(text, key.doc);

@@ -9,6 +9,7 @@ use tautwire_websocket::AllowedOrigin;
 use super::acks::{AckListeners, AckTopics, CommonAck};
 use super::admin_roles::AdminRoles;
 use super::auth::{Algorithms, AnonymousClients, CertificateNames, FailureRules, PasswordCostText, Text, Texts};
+use super::bridge::BridgeConfig;
 use super::certificate_rules::CertificateRuleList;
 use super::cluster::ClusterSync;
 use super::data_path::DataPath;
@@ -42,6 +43,7 @@ settings! {
         /// same content. 0 turns this off.
         file_watch_interval_s: u64 = 0, in 0..=86_400;
         tables listener: ListenerConfig;
+        tables bridge: BridgeConfig;
     }
 
     /// Capabilities and limits of the protocol. MQTT 5.0 clients get them in CONNACK; the same limits apply to MQTT 3.1.1 clients.
