@@ -1,7 +1,7 @@
 //! The running configuration, and its reload.
 
+use super::request_context::RequestContext;
 use super::response::{JSON, Response, Status, TOML};
-use super::routes::RequestContext;
 use crate::serve::reload::ReloadReport;
 
 pub(super) fn show(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {

@@ -14,15 +14,15 @@ use tautwire_identity::{Ban, BanTarget};
 use tautwire_reactor::{ConfigChange, Control, ListenAddress, StartError, counted};
 
 use super::notify;
+use super::settings;
 use super::tls::{CertificateInfo, PreparedTls, TlsServers};
 use super::watch::FileWatcher;
-use super::{read_contracts, settings};
-use crate::admin::{AdminServer, Credentials, CurrentCredentials};
+use crate::admin::{AdminListener, Credentials, CurrentCredentials};
 use crate::cluster::{Node, Plan as ClusterPlan};
 use crate::config::listener::Listener;
 use crate::config::reload_effect::{self, ListenerChanges, ReloadEffect};
 use crate::config::{self, Config, Override};
-use crate::contracts::{Store, StoreLocation, warn_of_observe_mode};
+use crate::contracts::{Store, StoreLocation, load_catalogue, warn_of_observe_mode};
 use crate::identity::{AuthChains, BanEnforcer, ChainAuthenticator, LoadedAuth};
 use crate::json;
 use crate::log::audit;
@@ -53,7 +53,7 @@ pub(crate) struct Reloader {
     control: Control,
     store: Arc<Store>,
     credentials: Arc<CurrentCredentials>,
-    admin_server: Arc<AdminServer>,
+    admin_listener: Arc<AdminListener>,
     tls: Mutex<TlsServers>,
     authenticator: Arc<ChainAuthenticator>,
     /// The running configuration: that of the start, with the changes applied since.
@@ -103,7 +103,7 @@ impl Reloader {
         running: Config,
         control: Control,
         store: Arc<Store>,
-        (credentials, admin_server): (Arc<CurrentCredentials>, Arc<AdminServer>),
+        (credentials, admin_listener): (Arc<CurrentCredentials>, Arc<AdminListener>),
         targets: ReloadTargets,
     ) -> Reloader {
         let ReloadTargets { tls, authenticator, telemetry, node } = targets;
@@ -112,7 +112,7 @@ impl Reloader {
             control,
             store,
             credentials,
-            admin_server,
+            admin_listener,
             tls: Mutex::new(tls),
             authenticator,
             running: Mutex::new(running),
@@ -225,16 +225,17 @@ impl Reloader {
 
     /// Starts watching files, if configured.
     pub(crate) fn watch_files(self: &Arc<Reloader>) {
-        let every_s = self.running().file_watch_interval_s;
-        let files = self.files();
-        self.watch.start(every_s, &files, Arc::downgrade(self));
+        let reloader = Arc::downgrade(self);
+        self.watch.on_change(move || {
+            if let Some(reloader) = reloader.upgrade() {
+                reloader.reload_and_log("files have changed");
+            }
+        });
+        let running = self.running();
+        self.watch.configure(running.file_watch_interval_s, self.files_of(&running));
     }
 
     /// The files that a reload reads.
-    pub(crate) fn files(&self) -> Vec<PathBuf> {
-        self.files_of(&self.running())
-    }
-
     fn files_of(&self, config: &Config) -> Vec<PathBuf> {
         let mut files = config.referenced_files();
         files.extend(self.source.file.clone());
@@ -312,7 +313,7 @@ impl Reloader {
         let chains = self.authenticator.read(&config, shared);
         let contracts = match &shared.contracts {
             Some(_) => shared.contracts(),
-            None => config.contracts.path.get().map(read_contracts).transpose(),
+            None => config.contracts.path.get().map(load_catalogue).transpose(),
         };
         let contracts = contracts.map(|contracts| contracts.map(Arc::new));
         let credentials = Credentials::read(&config, shared);
@@ -372,7 +373,7 @@ impl Reloader {
         let audit = has_moved.then(|| audit::open_next(ready.config.audit.file.get())).transpose();
         let audit = audit.map_err(|error| vec![error])?;
         let admin_change =
-            self.admin_server.prepare(ready.config.admin.listen.0, ready.tls.servers.admin_server(&ready.config));
+            self.admin_listener.prepare(ready.config.admin.listen.0, ready.tls.servers.admin_server(&ready.config));
         let admin_change = admin_change.map_err(|error| vec![error])?;
         // From here on nothing can fail.
         let ReloadPlan {
@@ -434,7 +435,7 @@ impl Reloader {
             }),
         });
         self.credentials.set(credentials);
-        reloaded.admin = self.admin_server.apply(admin_change);
+        reloaded.admin = self.admin_listener.apply(admin_change);
         if let Some(admin) = &reloaded.admin {
             log::info!("admin API listening on {admin}");
         }
@@ -456,7 +457,7 @@ impl Reloader {
             Some(folder) => StoreLocation::Folder(folder.to_owned()),
             None => StoreLocation::Disabled,
         };
-        self.watch.configure(config.file_watch_interval_s, &self.files_of(&config));
+        self.watch.configure(config.file_watch_interval_s, self.files_of(&config));
         *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = shared;
         *running = config;
         Ok((store_location, reloaded))

@@ -1,4 +1,4 @@
-//! The state of the export: the plan to follow, and what has been sent.
+//! The state of the export: its plan, its queues and its counters.
 
 use std::fmt::Write as _;
 use std::sync::atomic::AtomicU64;
