@@ -2,7 +2,7 @@
 
 use super::request_context::RequestContext;
 use super::response::{JSON, Response, Status, TOML};
-use crate::serve::reload::ReloadReport;
+use crate::serve::reload_report::ReloadReport;
 
 pub(super) fn show(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     Ok(Response::new(Status::OK, TOML, call.admin.reloader.running_toml()))

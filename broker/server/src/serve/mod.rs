@@ -5,6 +5,7 @@ pub(crate) mod descriptors;
 pub(crate) mod memory;
 mod notify;
 pub(crate) mod reload;
+pub(crate) mod reload_report;
 pub(crate) mod settings;
 mod tls;
 mod user;
