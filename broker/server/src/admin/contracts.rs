@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use tautwire_contracts::{Catalogue, discovery};
+use tautwire_contracts::{Catalogue, Files, discovery};
 
-use super::response::{JSON, Response, Status};
-use super::routes::{RequestContext, not_found};
+use super::request_context::RequestContext;
+use super::response::{JSON, Response, Status, not_found};
 use super::shared;
 use crate::contracts::{Change, Entry, StoreError, observe_warning};
 use crate::json;
+use crate::shared::Parts;
 
 pub(super) fn put(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let name = call.name(0);
@@ -34,9 +35,9 @@ pub(super) fn put(call: &mut RequestContext<'_, '_>) -> Result<Response, Respons
 pub(super) fn delete(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let name = call.name(0);
     match call.admin.store.remove(name) {
-        Err(StoreError::Shared) => shared::change_contracts(call, name, |files| {
-            Change::remove(files.clone(), name)?.ok_or(StoreError::Unknown)
-        })?,
+        Err(StoreError::Shared) => {
+            change_shared(call, name, |files| Change::remove(files.clone(), name)?.ok_or(StoreError::Unknown))?
+        }
         result => result.map_err(|error| store_error_response(name, &error))?,
     }
     log::info!("contract {name} removed");
@@ -46,8 +47,22 @@ pub(super) fn delete(call: &mut RequestContext<'_, '_>) -> Result<Response, Resp
 /// Adds or replaces the contract in the next revision of the cluster's shared configuration.
 fn put_shared(call: &RequestContext<'_, '_>, name: &str, entry: &Entry) -> Result<(Arc<Catalogue>, bool), Response> {
     let is_new = call.admin.control.contracts().named(name).is_none();
-    shared::change_contracts(call, name, |files| Ok(Change::put(files.clone(), name, entry)?))?;
+    change_shared(call, name, |files| Ok(Change::put(files.clone(), name, entry)?))?;
     Ok((call.admin.control.contracts(), is_new))
+}
+
+/// Adds, replaces or removes one shared contract. `change` computes the change from the current files. Returns after this node has
+/// applied it.
+fn change_shared(
+    call: &RequestContext<'_, '_>,
+    name: &str,
+    change: impl Fn(&Files) -> Result<Change, StoreError>,
+) -> Result<(), Response> {
+    shared::change_parts(call, |parts| {
+        let files = parts.contracts.as_ref().ok_or_else(no_longer_shared)?;
+        let change = change(files).map_err(|error| store_error_response(name, &error))?;
+        Ok(Parts { contracts: Some(change.applied_to(files.clone())), ..parts.clone() })
+    })
 }
 
 fn contract_response(status: Status, catalogue: &Catalogue, name: &str) -> Result<Response, Response> {
@@ -55,7 +70,7 @@ fn contract_response(status: Status, catalogue: &Catalogue, name: &str) -> Resul
     Ok(Response::new(status, JSON, discovery::describe(contract)))
 }
 
-pub(super) fn store_error_response(name: &str, error: &StoreError) -> Response {
+fn store_error_response(name: &str, error: &StoreError) -> Response {
     match error {
         StoreError::Wrong(errors) => Response::invalid_contracts(errors),
         StoreError::Unknown => not_found("no such contract"),
@@ -67,4 +82,9 @@ pub(super) fn store_error_response(name: &str, error: &StoreError) -> Response {
             Response::error(Status::INTERNAL, "contracts_not_written", &error.to_string())
         }
     }
+}
+
+fn no_longer_shared() -> Response {
+    let why = "the cluster no longer shares contracts; try again to change those of this broker";
+    Response::error(Status::CONFLICT, "configuration_changed", why)
 }

@@ -3,9 +3,8 @@
 use tautwire_access::{AccessDecision, Request, RoleReason, RuleText, Subject};
 use tautwire_protocol::{QoS, TopicFilter, TopicName};
 
-use super::clients::ok;
-use super::response::{Response, Status};
-use super::routes::RequestContext;
+use super::request_context::RequestContext;
+use super::response::{Response, Status, ok};
 use crate::fields::Fields;
 use crate::json::{self, Value};
 
