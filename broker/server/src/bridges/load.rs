@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::num::NonZeroU16;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ring::digest::{SHA256, digest};
@@ -15,20 +15,22 @@ use crate::config::Config;
 use crate::config::bridge::{BridgeConfig, BridgeStart, KEYS};
 use crate::config::value::FilePath;
 use crate::files;
+use crate::identity::random;
+use crate::time::since_epoch;
 
 /// Largest file with a password.
 const PASSWORD_MAX_BYTES: usize = 64 << 10;
 /// Largest file with certificates or keys.
 const PEM_MAX_BYTES: usize = 16 << 20;
 
-/// Reads the bridges of a configuration. `broker_id` identifies this broker in the hops of messages.
+/// Reads the bridges of a configuration.
 ///
 /// # Errors
 /// All errors in the files, one per line.
-pub(crate) fn read(config: &Config, broker_id: &str) -> Result<Vec<BridgePlan>, Vec<String>> {
+pub(crate) fn read(config: &Config) -> Result<Vec<BridgePlan>, Vec<String>> {
     let (mut plans, mut errors) = (Vec::new(), Vec::new());
     for bridge in &config.bridge {
-        match plan(config, bridge, broker_id) {
+        match plan(config, bridge, broker_id()) {
             Ok(plan) => plans.push(plan),
             Err(error) => errors.push(error),
         }
@@ -88,6 +90,19 @@ fn plan(config: &Config, bridge: &BridgeConfig, broker_id: &str) -> Result<Bridg
         mount_point: bridge.mount_point.clone(),
         ack_level: bridge.ack.unwrap_or(config.ack()),
         fingerprint: fingerprint(config, bridge),
+    })
+}
+
+/// Identifies this broker in the hops of messages: a random number, because a name that two brokers have by accident would drop messages.
+fn broker_id() -> &'static str {
+    static ID: OnceLock<String> = OnceLock::new();
+    ID.get_or_init(|| {
+        let mut bytes = [0; 8];
+        // Without random numbers, the time and the process make a number that is unlikely to repeat.
+        if random(&mut bytes).is_err() {
+            bytes = (since_epoch().as_nanos() as u64 ^ std::process::id() as u64).to_le_bytes();
+        }
+        format!("{:016x}", u64::from_le_bytes(bytes))
     })
 }
 

@@ -12,7 +12,7 @@ use tautwire_reactor::Control;
 use super::plan::BridgePlan;
 
 /// The name of the authentication backend of bridges.
-const BACKEND: &str = "bridge";
+pub(crate) const BACKEND: &str = "bridge";
 
 /// The listener of one bridge: it has no address, and accepts the bridge only.
 #[derive(Debug)]

@@ -11,17 +11,22 @@ mod socket;
 mod status;
 
 use std::collections::BTreeMap;
+use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use tautwire_reactor::Control;
 
 pub(crate) use load::read;
+pub(crate) use local::BACKEND;
 pub(crate) use plan::{AddressOrder, BridgePlan, StartMode};
 use runner::Runner;
 pub(crate) use schedule::Schedule;
 pub(crate) use status::{BridgeState, BridgeStatus};
 use status::{Command, Shared};
+
+/// How long stopping waits for the threads of bridges.
+const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// All bridges of the broker.
 pub(crate) struct Bridges {
@@ -33,7 +38,8 @@ pub(crate) struct Bridges {
 struct Running {
     plan: Arc<BridgePlan>,
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    /// Disconnected when the thread ends.
+    end: Receiver<()>,
 }
 
 impl Bridges {
@@ -69,8 +75,14 @@ impl Bridges {
         let failed = |error: std::io::Error| format!("cannot start the thread of a bridge: {error}");
         let plan = Arc::new(plan);
         let (runner, shared) = Runner::new(plan.clone(), before, self.control.clone()).map_err(failed)?;
-        let thread = std::thread::Builder::new().name("bridge".into()).spawn(move || runner.run()).map_err(failed)?;
-        Ok(Running { plan, shared, thread: Some(thread) })
+        let (alive, end) = mpsc::channel();
+        let run = move || {
+            runner.run();
+            drop(alive);
+        };
+        std::thread::Builder::new().name("bridge".into()).spawn(run).map_err(failed)?;
+        log::info!(bridge = &*plan.name; "the bridge has started");
+        Ok(Running { plan, shared, end })
     }
 
     /// Ends all bridges, and waits until the other brokers have been told.
@@ -120,10 +132,11 @@ impl Bridges {
 /// Ends bridges side by side, and returns their plans.
 fn stop(bridges: BTreeMap<Arc<str>, Running>) -> BTreeMap<Arc<str>, Arc<BridgePlan>> {
     bridges.values().for_each(|bridge| bridge.shared.command(Command::Stop));
-    let end = |(name, mut bridge): (Arc<str>, Running)| {
-        if bridge.thread.take().is_some_and(|thread| thread.join().is_err()) {
-            log::error!("the thread of bridge {name} has panicked");
-        }
+    let until = Instant::now() + STOP_TIMEOUT;
+    let end = |(name, bridge): (Arc<str>, Running)| {
+        // A thread that still waits for an address of the other broker ends by itself.
+        let _ = bridge.end.recv_timeout(until.saturating_duration_since(Instant::now()));
+        log::info!(bridge = &*name; "the bridge has stopped");
         (name, bridge.plan)
     };
     bridges.into_iter().map(end).collect()

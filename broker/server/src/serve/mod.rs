@@ -28,6 +28,7 @@ use tautwire_reactor::{
 };
 
 use crate::admin::{AdminListener, AdminState, Credentials, CurrentCredentials};
+use crate::bridges::{self, BridgePlan};
 use crate::cluster::{Node, Plan as ClusterPlan};
 use crate::config::Config;
 use crate::config::listen::{Address, MQTT_PORT};
@@ -58,6 +59,7 @@ pub(crate) struct LoadedConfig {
     telemetry: Option<Plan>,
     /// Set if the broker is part of a cluster.
     cluster: Option<ClusterPlan>,
+    bridges: Vec<BridgePlan>,
 }
 
 impl LoadedConfig {
@@ -98,7 +100,7 @@ pub(crate) fn prepare(config: &Config) -> Result<LoadedConfig, Vec<String>> {
     let credentials = Credentials::read(config, &own);
     let authenticator = ChainAuthenticator::new(config);
     let user = Some(&*config.user.0).filter(|user| !user.is_empty()).map(User::find).transpose();
-    let outside = (Plan::read(config), ClusterPlan::read(config));
+    let outside = (Plan::read(config), ClusterPlan::read(config), bridges::read(config));
     match (
         contracts,
         credentials,
@@ -115,7 +117,7 @@ pub(crate) fn prepare(config: &Config) -> Result<LoadedConfig, Vec<String>> {
             Ok(policy),
             Ok(authenticator),
             Ok(user),
-            (Ok(telemetry), Ok(cluster)),
+            (Ok(telemetry), Ok(cluster), Ok(bridges)),
         ) => Ok(LoadedConfig {
             contracts,
             credentials,
@@ -125,11 +127,12 @@ pub(crate) fn prepare(config: &Config) -> Result<LoadedConfig, Vec<String>> {
             user,
             telemetry,
             cluster,
+            bridges,
         }),
-        (contracts, credentials, tls, policy, authenticator, user, (telemetry, cluster)) => {
-            let lists =
-                [contracts.err(), policy.err(), authenticator.err(), credentials.err(), telemetry.err(), cluster.err()];
-            let lists = lists.into_iter().flatten().flatten();
+        (contracts, credentials, tls, policy, authenticator, user, (telemetry, cluster, bridges)) => {
+            let files = [contracts.err(), policy.err(), authenticator.err(), credentials.err()];
+            let services = [telemetry.err(), cluster.err(), bridges.err()];
+            let lists = files.into_iter().chain(services).flatten().flatten();
             Err(lists.chain(tls.err()).chain(user.err()).collect())
         }
     }
@@ -173,6 +176,7 @@ pub(crate) fn run(source: Source, mut config: Config, mut prepared: LoadedConfig
         }
         Err(error) => return failed(&error, &telemetry),
     };
+    let mut bridge_plans = std::mem::take(&mut prepared.bridges);
     let started = start(source, &mut config, prepared, on_damage, telemetry.clone(), node.clone());
     let RunningBroker { broker, reloader, admin } = match started {
         Ok(running) => running,
@@ -199,6 +203,9 @@ pub(crate) fn run(source: Source, mut config: Config, mut prepared: LoadedConfig
     if print_addresses(&addresses, example).is_err() {
         log::warn!("cannot print the listening addresses: standard output is closed");
     }
+    if let Err(error) = reloader.start_bridges(std::mem::take(&mut bridge_plans)) {
+        log::error!("{error}");
+    }
     notify::ready();
     notify::watch(broker.control());
     tautwire_reactor::release_code_pages();
@@ -213,6 +220,7 @@ pub(crate) fn run(source: Source, mut config: Config, mut prepared: LoadedConfig
     reloader.stop();
     // The bans of the last moments may not have been enforced and persisted yet.
     reloader.authenticator().persist_rule_bans();
+    reloader.bridges().stop();
     broker.stop();
     if let Some(node) = node {
         node.stop();

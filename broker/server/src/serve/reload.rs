@@ -18,6 +18,7 @@ use super::settings;
 use super::tls::{CertificateInfo, PreparedTls, TlsServers};
 use super::watch::FileWatcher;
 use crate::admin::{AdminListener, Credentials, CurrentCredentials};
+use crate::bridges::{self, BACKEND, BridgePlan, Bridges};
 use crate::cluster::{Node, Plan as ClusterPlan};
 use crate::config::listener::Listener;
 use crate::config::reload_effect::{self, ListenerChanges, ReloadEffect};
@@ -65,6 +66,7 @@ pub(crate) struct Reloader {
     telemetry: Arc<Telemetry>,
     /// Set if the broker is part of a cluster.
     node: Option<Arc<Node>>,
+    bridges: Bridges,
 }
 
 /// The services that a reload reconfigures.
@@ -85,6 +87,7 @@ impl Reloader {
         targets: ReloadTargets,
     ) -> Reloader {
         let ReloadTargets { tls, authenticator, telemetry, node } = targets;
+        let bridges = Bridges::new(control.clone());
         Reloader {
             source,
             control,
@@ -99,6 +102,7 @@ impl Reloader {
             watch: FileWatcher::default(),
             telemetry,
             node,
+            bridges,
         }
     }
 
@@ -246,6 +250,19 @@ impl Reloader {
             || !self.authenticator.bans().list(self.authenticator.now()).is_empty()
     }
 
+    /// The bridges to other brokers.
+    pub(crate) fn bridges(&self) -> &Bridges {
+        &self.bridges
+    }
+
+    /// Starts the bridges, once the broker is running.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub(crate) fn start_bridges(&self, plans: Vec<BridgePlan>) -> Result<(), String> {
+        self.bridges.apply(plans)
+    }
+
     /// A check whether a client is still known and not banned.
     fn client_check(&self, chains: Arc<AuthChains>) -> ClientCheck {
         let authenticator = self.authenticator.clone();
@@ -262,6 +279,8 @@ impl Reloader {
             // This runs for each CONNECT, and usually there are no bans.
             if bans.is_any() && is_banned() {
                 RecheckOutcome::Banned
+            } else if identity.is_some_and(|identity| identity.by == BACKEND) {
+                RecheckOutcome::Accepted
             } else if !chains.recognizes(identity, listener) {
                 RecheckOutcome::Unknown
             } else if address.is_none() && bans.has_networks() {
@@ -296,7 +315,7 @@ impl Reloader {
         let contracts = contracts.map(|contracts| contracts.map(Arc::new));
         let credentials = Credentials::read(&config, shared);
         let bans = shared.bans();
-        let services = (Plan::read(&config), ClusterPlan::read(&config));
+        let services = (Plan::read(&config), ClusterPlan::read(&config), bridges::read(&config));
         match (tls, policy, chains, contracts, (credentials, bans), services) {
             (
                 Ok(tls),
@@ -304,7 +323,7 @@ impl Reloader {
                 Ok(chains),
                 Ok(contracts),
                 (Ok(credentials), Ok(bans)),
-                (Ok(telemetry), Ok(cluster)),
+                (Ok(telemetry), Ok(cluster), Ok(bridges)),
             ) => Ok(ReloadPlan {
                 read,
                 config,
@@ -317,8 +336,9 @@ impl Reloader {
                 bans,
                 telemetry,
                 cluster,
+                bridges,
             }),
-            (tls, policy, chains, contracts, (credentials, bans), (telemetry, cluster)) => {
+            (tls, policy, chains, contracts, (credentials, bans), (telemetry, cluster, bridges)) => {
                 let lists = [
                     tls.err(),
                     policy.err(),
@@ -328,6 +348,7 @@ impl Reloader {
                     bans.err(),
                     telemetry.err(),
                     cluster.err(),
+                    bridges.err(),
                 ];
                 Err(lists.into_iter().flatten().flatten().collect())
             }
@@ -366,6 +387,7 @@ impl Reloader {
             bans,
             telemetry,
             cluster,
+            bridges,
         } = ready;
         self.authenticator.apply_shared_bans(bans);
         // Contracts that are no longer configured are replaced by none. If there never were any, nothing changes.
@@ -412,6 +434,9 @@ impl Reloader {
                 apply_certificates();
             }),
         });
+        if let Err(error) = self.bridges.apply(bridges) {
+            log::error!("{error}");
+        }
         self.credentials.set(credentials);
         reloaded.admin = self.admin_listener.apply(admin_change);
         if let Some(admin) = &reloaded.admin {
@@ -471,6 +496,7 @@ struct ReloadPlan {
     bans: Vec<Ban>,
     telemetry: Option<Plan>,
     cluster: Option<ClusterPlan>,
+    bridges: Vec<BridgePlan>,
 }
 
 impl ReloadPlan {
