@@ -24,15 +24,12 @@ mod store_client;
 mod sync_latency;
 mod wildcards;
 
-use std::fs;
-use std::path::Path;
-
 use serde::{Deserialize, Serialize};
 
 use crate::broker::{Broker, BrokerKind};
-use crate::failure::{ErrorContext, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::measure::Measurement;
-use crate::mqtt::{PayloadForm, ProtocolVersion, QoS, READING_PROTO, ReadingFormat, contracts_manifest};
+use crate::mqtt::{PayloadForm, ProtocolVersion, QoS, ReadingFormat};
 use crate::system::{Machine, Placement};
 
 pub(crate) use churn::Churn;
@@ -238,14 +235,6 @@ impl PayloadKind {
             Self::Json => Some(ReadingFormat::Json),
         }
     }
-}
-
-/// Writes the contracts of the typed payloads to a folder for the broker.
-pub(crate) fn write_contracts(folder: &Path) -> Result<()> {
-    fs::create_dir_all(folder).during(|| format!("creating {}", folder.display()))?;
-    fs::write(folder.join("contracts.toml"), contracts_manifest())?;
-    fs::write(folder.join("reading.proto"), READING_PROTO)?;
-    Ok(())
 }
 
 fn plain_payload(bytes: usize) -> Result<PayloadForm> {
