@@ -1,4 +1,4 @@
-//! What all libraries share: the scenarios, the samples, the payloads.
+//! The scenarios, samples and payloads of all libraries.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};

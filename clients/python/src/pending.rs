@@ -1,4 +1,4 @@
-//! What an operation waits for, and its result.
+//! The futures of operations, and the conversion of their results for Python.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -54,7 +54,7 @@ pub(crate) fn outcome(py: Python<'_>, result: Result<Value, Error>) -> PyResult<
 }
 
 impl Value {
-    /// A result that `make` creates once Python is attached, which it is not while an operation is polled by a waiting thread.
+    /// A result that `make` creates later: a thread that waits polls the operation without access to Python.
     pub(crate) fn object(make: impl FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send + 'static) -> Value {
         Value::Object(Box::new(make))
     }

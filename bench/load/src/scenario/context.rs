@@ -1,4 +1,4 @@
-//! What a scenario gets for a run.
+//! The context of a run.
 
 use crate::broker::Broker;
 use crate::mqtt::ProtocolVersion;
@@ -7,7 +7,7 @@ use crate::system::Placement;
 /// The number of file descriptors for everything other than connections, in each process.
 pub(super) const RESERVED_DESCRIPTORS: u64 = 100;
 
-/// The context of a run, for every scenario.
+/// The broker and the run, for every scenario.
 pub(crate) struct Context<'a> {
     pub broker: &'a Broker,
     pub version: ProtocolVersion,
