@@ -237,7 +237,7 @@ impl<M: Mode> ShardState<M> {
         let Some(message) = self.in_memory(delivery.message.loaded()) else { return };
         let mut outgoing = OutgoingPublish::of(message);
         self.deliver(session, &mut outgoing, options);
-        if self.tap.is_open() {
+        if self.operations.has_observers() {
             self.trace_member(&outgoing.message, session, delivery.qos);
         }
         self.watch_shared(session, delivery.qos);

@@ -213,7 +213,7 @@ impl<M: Mode> ShardState<M> {
                     self.counters().dropped_too_large.add(1);
                     self.record_drop(session, DropReason::TooLarge, topic.unwrap_or_default());
                     self.cancel_resend(session, index, packet_id, delivery.qos);
-                } else if self.tap.is_open()
+                } else if self.operations.has_observers()
                     && let Some(message) = delivery.message.loaded()
                 {
                     self.trace_resend(Step::Resend, &message.as_ref(), session, delivery.qos);
@@ -278,7 +278,7 @@ impl<M: Mode> ShardState<M> {
         } else {
             self.write_delivery(index, &delivery, Some(packet_id), false);
         }
-        if self.tap.is_open() {
+        if self.operations.has_observers() {
             self.trace_from_queue(&message.as_ref(), session, delivery.qos);
         }
         true
@@ -409,7 +409,7 @@ impl<M: Mode> ShardState<M> {
         is_shared: bool,
     ) {
         let output = self.connections.output_or_insert(index);
-        self.packets.append(header, outgoing, is_shared, output);
+        self.routing.packets.append(header, outgoing, is_shared, output);
         self.mark_dirty(index);
         self.count_published(1, outgoing.message.payload.len());
     }

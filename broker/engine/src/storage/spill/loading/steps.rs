@@ -192,7 +192,7 @@ impl<M: Mode> ShardState<M> {
         session: SessionIndex,
         spilled: &Spilled,
     ) -> Option<Message> {
-        let back = self.share_queues.load_queue(share)?;
+        let back = self.routing.share_load_queue(share)?;
         match back.take(spilled) {
             LoadResult::Loaded(message) => return Some(message),
             LoadResult::Failed => {
@@ -202,7 +202,7 @@ impl<M: Mode> ShardState<M> {
             LoadResult::Missing => {
                 let wanted = self.spilled_from(session, spilled);
                 let ticket = self.ask(Reader::ShareQueue(share.clone()), wanted);
-                let back = self.share_queues.load_queue(share)?;
+                let back = self.routing.share_load_queue(share)?;
                 match ticket {
                     Some(ticket) => back.wait_for(ticket),
                     None => back.defer(),
@@ -306,14 +306,14 @@ impl<M: Mode> ShardState<M> {
             }
             Reader::OfflineReplay(mut owed) => {
                 owed.1.load_queue.store_loaded(ticket, messages);
-                self.scans.resume_replay(*owed);
+                self.routing.resume_replay(*owed);
             }
             Reader::SessionCleanup(mut ending) => {
                 ending.load_queue.store_loaded(ticket, messages);
                 self.jobs.push(Job::Clear(*ending));
             }
             Reader::ShareQueue(share) => {
-                if let Some(back) = self.share_queues.load_queue(&share) {
+                if let Some(back) = self.routing.share_load_queue(&share) {
                     back.store_loaded(ticket, messages);
                 }
                 self.jobs.push(Job::Drain(share));
@@ -365,14 +365,14 @@ impl<M: Mode> ShardState<M> {
             }
             Reader::OfflineReplay(mut owed) => {
                 owed.1.load_queue.resume_loading();
-                self.scans.resume_replay(*owed);
+                self.routing.resume_replay(*owed);
             }
             Reader::SessionCleanup(mut ending) => {
                 ending.load_queue.resume_loading();
                 self.jobs.push(Job::Clear(*ending));
             }
             Reader::ShareQueue(share) => {
-                if let Some(back) = self.share_queues.load_queue(&share) {
+                if let Some(back) = self.routing.share_load_queue(&share) {
                     back.resume_loading();
                 }
                 self.jobs.push(Job::Drain(share));
