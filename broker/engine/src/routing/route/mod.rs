@@ -182,9 +182,9 @@ impl MessageSource {
 /// The shard's subscriptions, and the cache of lookups.
 #[derive(Debug, Default)]
 pub(crate) struct SubscriptionTable {
-    pub(in crate::routing) tree: FilterTree<Subscription>,
+    pub(super) tree: FilterTree<Subscription>,
     cache: MatchCache<Matches>,
     stamps: TopicStamps,
     /// Incremented on every change of the tree or the contracts.
-    pub(in crate::routing) generation: u64,
+    pub(super) generation: u64,
 }
