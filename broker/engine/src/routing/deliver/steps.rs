@@ -183,13 +183,7 @@ impl<M: Mode> ShardState<M> {
         if outbound.is_resent() || outbound.in_flight() >= send_maximum {
             return false;
         }
-        let mut read = None;
-        if M::SPILLS {
-            match self.read_to_resend(session, index) {
-                Ok(message) => read = message,
-                Err(_) => return false,
-            }
-        }
+        let Ok(read) = self.read_to_resend(session, index) else { return false };
         let Some(outbound) = self.sessions.entry(session).outbound() else { return false };
         match outbound.resend() {
             None => false,
@@ -253,7 +247,7 @@ impl<M: Mode> ShardState<M> {
             return false;
         }
         let Some(packet_id) = outbound.next_packet_id() else { return false };
-        if M::SPILLS && !self.load_front(session, index) {
+        if !self.load_front(session, index) {
             return false;
         }
         let Some(delivery) = self.sessions[session].outbound().and_then(Outbound::front).cloned() else { return false };

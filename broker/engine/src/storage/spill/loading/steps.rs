@@ -54,6 +54,9 @@ impl<M: Mode> ShardState<M> {
         session: SessionIndex,
         index: ConnectionIndex,
     ) -> Result<Option<Message>, ()> {
+        if !M::SPILLS {
+            return Ok(None);
+        }
         let Some(spilled) = self.sessions.entry(session).outbound().and_then(Outbound::spilled_to_resend).cloned()
         else {
             return Ok(None);
@@ -63,6 +66,9 @@ impl<M: Mode> ShardState<M> {
 
     /// Loads the message at the front of the queue if it is spilled; returns false if it must be read first.
     pub(crate) fn load_front(&mut self, session: SessionIndex, index: ConnectionIndex) -> bool {
+        if !M::SPILLS {
+            return true;
+        }
         let front = self.sessions[session].outbound().and_then(Outbound::front);
         let Some(spilled) = front.and_then(|front| front.message.spilled()).cloned() else { return true };
         let Some(message) = self.read_for_queue(session, index, &spilled) else { return false };
