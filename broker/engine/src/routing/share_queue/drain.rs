@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tautwire_protocol::QoS;
-use tautwire_router::{Member, SessionKey, ShareGroup};
+use tautwire_router::{GroupMember, SessionKey, ShareGroup};
 use tautwire_session::{Change, Outbound};
 
 use super::ShareQueue;
@@ -132,7 +132,7 @@ impl<M: Mode> ShardState<M> {
     }
 
     /// Takes the credit of the member that gets the next message of a queue. Returns its session too if it is on this shard.
-    fn take_next_credit(&mut self, group: &ShareGroup, qos: QoS) -> Option<(Member, Option<SessionIndex>)> {
+    fn take_next_credit(&mut self, group: &ShareGroup, qos: QoS) -> Option<(GroupMember, Option<SessionIndex>)> {
         loop {
             let member = self.routing.share_queues.queues.get_mut(group.filter())?.take_next_credit(group, qos)?;
             let here = self.sessions.at(&member.session);
@@ -153,7 +153,7 @@ impl<M: Mode> ShardState<M> {
 
 impl ShareQueue {
     /// Takes the credit of the next member that has some. Members without credit are asked to report it later.
-    fn take_next_credit(&mut self, group: &ShareGroup, qos: QoS) -> Option<Member> {
+    fn take_next_credit(&mut self, group: &ShareGroup, qos: QoS) -> Option<GroupMember> {
         if self.ask_all_members {
             let pick = || group.pick_with_credit(qos);
             if let Some(member) = pick() {
