@@ -20,6 +20,7 @@ use crate::scheduling::jobs::Jobs;
 use crate::scheduling::work_budget::WorkBudget;
 use crate::session::message_loss::LossLog;
 use crate::session::sessions::Sessions;
+use crate::session::throttled::ThrottledSessions;
 use crate::settings::config::ConfigReader;
 use crate::settings::current_config::CurrentConfig;
 use crate::shard_context::ShardContext;
@@ -74,6 +75,8 @@ pub(crate) struct ShardState<M: Mode> {
     pub(crate) operations: OperationsState,
     /// Messages that are spilled to disk.
     pub(crate) spill: SpillState,
+    /// The sessions that block filters on all shards until they have caught up.
+    pub(crate) throttled: ThrottledSessions,
     /// Sessions that are losing messages.
     pub(crate) loss_log: LossLog,
     /// The state of the mode.

@@ -23,6 +23,7 @@ use crate::scheduling::work_budget::WorkBudget;
 use crate::session::drops::DropReason;
 use crate::session::message_loss::LossLog;
 use crate::session::sessions::Sessions;
+use crate::session::throttled::ThrottledSessions;
 use crate::settings::current_config::CurrentConfig;
 use crate::shard_context::ShardContext;
 use crate::shared::Shared;
@@ -46,11 +47,12 @@ impl<M: Mode> ShardState<M> {
             outboxes: ShardOutboxes::new(context.exchange().shards()),
             paused_readers: PausedReaders::default(),
             log: JournalWriter::new(journal),
-            memory: MemoryBudget::new(share, settings.connection_output_bytes, throttle),
+            memory: MemoryBudget::new(share, settings.connection_output_bytes),
             work_budget: WorkBudget::default(),
             latency_recorder: LatencyRecorder::default(),
             jobs: Jobs::default(),
             spill: SpillState::default(),
+            throttled: ThrottledSessions::new(throttle),
             loss_log: LossLog::default(),
             routing: RoutingState::new(config.metered().clone(), settings.contract_discovery),
             operations: OperationsState::new(shard, settings, now_ms),

@@ -218,7 +218,7 @@ impl<M: Mode> Shard<M> {
             self.state.operations.next_due_ms(),
             self.state.paused_readers.next_retry_ms(),
             self.state.next_spill_ms(),
-            self.state.memory.throttled.next_check_ms(),
+            self.state.throttled.next_check_ms(),
             self.state.routing.next_due_ms(),
         ];
         let earliest_ms = next.iter().fold(u64::MAX, |earliest_ms, due_ms| earliest_ms.min(due_ms.unwrap_or(u64::MAX)));
