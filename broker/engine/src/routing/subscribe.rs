@@ -5,7 +5,7 @@ use tautwire_protocol::{
     DisconnectReason, Packet, QoS, RetainHandling, Subscribe, SubscribeReason, SubscriptionId, SubscriptionRequest,
     TopicFilter, Unsubscribe, UnsubscribeReason,
 };
-use tautwire_router::{InterestChange, Member, Scan};
+use tautwire_router::{GroupMember, InterestChange, Scan};
 use tautwire_session::{Change, SubscriptionRecord, subscription_bytes};
 
 use crate::access::CheckBudget;
@@ -432,7 +432,7 @@ impl<M: Mode> Shard<M> {
         let key = self.state.sessions.key(session);
         let room = self.state.sessions.entry(session).member_credit();
         let number = M::session_number(&self.state, session);
-        let member = Member {
+        let member = GroupMember {
             session: key,
             number,
             qos: record.options.qos,

@@ -13,8 +13,6 @@ use crate::connection::origin::ConnectionOrigin;
 use crate::counters::Counters;
 use crate::index::{ConnectionId, ConnectionIndex};
 use crate::mode::Mode;
-use crate::operations::sys::SysTopics;
-use crate::routing::discovery::PublishedContracts;
 use crate::routing::publish_packets::SHARED_PAYLOAD_BYTES;
 use crate::routing::route::SubscriptionTable;
 use crate::scheduling::fan_out::FanOutBudget;
@@ -34,16 +32,11 @@ impl<M: Mode> Shard<M> {
     /// Creates shard `index` of the broker.
     pub fn new(index: ShardIndex, shared: Shared, mode: M, now_ms: u64) -> Shard<M> {
         let config_cell = ConfigReader::new(shared.config_cell.clone());
-        let settings = shared.config_cell.current().settings.clone();
-        let (sys, published_contracts) =
-            (SysTopics::new(index, &settings, now_ms), PublishedContracts::new(settings.contract_discovery));
         let partial_batches = (0..shared.exchange.shards()).map(|_| None).collect();
         let state = ShardState::new(index, shared, mode, now_ms);
         Shard {
             state,
             table: SubscriptionTable::default(),
-            sys,
-            published_contracts,
             config_cell,
             next_retained_expiry_ms: now_ms,
             partial_batches,
@@ -188,7 +181,7 @@ impl<M: Mode> Shard<M> {
         self.publish_sys();
         self.publish_contracts();
         self.state.check_members();
-        if self.state.share_queues.any_unanswered() {
+        if self.state.routing.any_unanswered() {
             self.state.report_to_more_queues();
         }
         self.continue_scans();
@@ -222,11 +215,11 @@ impl<M: Mode> Shard<M> {
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
         let next = [
             self.state.clock.next_ms(),
-            self.sys.next_ms(),
+            self.state.operations.next_due_ms(),
             self.state.paused_readers.next_retry_ms(),
             self.state.next_spill_ms(),
-            self.state.memory.throttled.next_check_ms(),
-            self.state.share_queues.next_due_ms(),
+            self.state.throttled.next_check_ms(),
+            self.state.routing.next_due_ms(),
         ];
         let earliest_ms = next.iter().fold(u64::MAX, |earliest_ms, due_ms| earliest_ms.min(due_ms.unwrap_or(u64::MAX)));
         (earliest_ms < u64::MAX).then_some(earliest_ms)

@@ -135,6 +135,7 @@ pub(super) fn read_packet(version: ProtocolVersion, packet: &[u8]) -> Option<Pen
     }))
 }
 
+#[inline]
 pub(super) fn delivery_of(qos: QoS, packet_id: PacketId, dup: bool) -> Delivery {
     match qos {
         QoS::AtMostOnce => Delivery::AtMostOnce,

@@ -1,4 +1,4 @@
-//! What the machine keeps of an outgoing message beside the session.
+//! The caller's tag and the sequence number of an outgoing message.
 
 /// An outgoing message of the session: the caller's tag and its sequence number in the store.
 #[derive(Debug)]

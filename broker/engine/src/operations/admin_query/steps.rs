@@ -45,7 +45,7 @@ impl<M: Mode> Shard<M> {
             AdminQuery::Client(name, reply) => match self.state.sessions.find_client_session(&name) {
                 Some(session) => {
                     let detail = Box::new(self.state.client_detail(session));
-                    self.state.admin_queries.pending_answers.push(PendingAnswer::Client(detail, reply));
+                    self.state.operations.admin_queries.pending_answers.push(PendingAnswer::Client(detail, reply));
                 }
                 None => reply.send(None),
             },
@@ -61,8 +61,8 @@ impl<M: Mode> Shard<M> {
     }
 
     fn start_query(&mut self, query: RunningQuery) {
-        if self.state.admin_queries.running < ADMIN_QUERIES_MAX {
-            self.state.admin_queries.running += 1;
+        if self.state.operations.admin_queries.running < ADMIN_QUERIES_MAX {
+            self.state.operations.admin_queries.running += 1;
             self.begin(Job::AdminQuery(Box::new(query)));
         } else {
             self.state.counters().commands_rejected.add(1);
@@ -73,7 +73,7 @@ impl<M: Mode> Shard<M> {
     pub(crate) fn continue_query(&mut self, mut query: RunningQuery) -> (JobProgress, usize) {
         if !query.is_awaited() {
             self.state.counters().admin_queries_canceled.add(1);
-            self.state.admin_queries.running -= 1;
+            self.state.operations.admin_queries.running -= 1;
             return (JobProgress::Done, 1);
         }
         let steps = self.advance_query(&mut query);
@@ -101,7 +101,7 @@ impl<M: Mode> Shard<M> {
         match query {
             RunningQuery::Clients(search, reply) => {
                 let page = search.finish(&self.state);
-                self.state.admin_queries.pending_answers.push(PendingAnswer::Clients(page, reply));
+                self.state.operations.admin_queries.pending_answers.push(PendingAnswer::Clients(page, reply));
             }
             RunningQuery::Why(scan, reply) => reply.send(scan.explain(self)),
             RunningQuery::Retained(search, reply) => reply.send(search.finish()),
@@ -113,13 +113,13 @@ impl<M: Mode> Shard<M> {
                 Err(spilled) => return self.state.read_for_query(fetch, reply, spilled),
             },
         }
-        self.state.admin_queries.running -= 1;
+        self.state.operations.admin_queries.running -= 1;
     }
 
     /// Completes pending answers with peer addresses from `Io`, and sends them.
     #[inline]
     pub(crate) fn answer_admin_queries(&mut self, io: &mut impl Io<M>) {
-        if !self.state.admin_queries.pending_answers.is_empty() {
+        if !self.state.operations.admin_queries.pending_answers.is_empty() {
             self.answer_all(io);
         }
     }
@@ -133,7 +133,7 @@ impl<M: Mode> Shard<M> {
                 connection.peer = io.peer(id);
             }
         };
-        for answer in std::mem::take(&mut self.state.admin_queries.pending_answers) {
+        for answer in std::mem::take(&mut self.state.operations.admin_queries.pending_answers) {
             match answer {
                 PendingAnswer::Clients(mut page, reply) => {
                     page.clients.iter_mut().for_each(|(_, summary)| complete(summary, summary.id));

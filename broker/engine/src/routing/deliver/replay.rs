@@ -111,7 +111,7 @@ impl<M: Mode> ShardState<M> {
         let Some(replay) = replays.front_mut() else { return Err(ReplayStep::None) };
         let found = match replay.next.take() {
             Some(body) => Progress::Found(body),
-            None => self.scans.next(self.context.exchange(), &mut replay.scan, portion),
+            None => self.routing.scans.next(self.context.exchange(), &mut replay.scan, portion),
         };
         match found {
             Progress::Found(body) => Ok(body),
@@ -154,9 +154,9 @@ impl<M: Mode> ShardState<M> {
 
     fn send_retained(&mut self, session: SessionIndex, index: ConnectionIndex, due: DueRetained) {
         let DueRetained { message, qos, identifier, packet_id } = due;
-        self.scans.spend(message.payload().len());
+        self.routing.scans.spend(message.payload().len());
         let options = DeliveryOptions::of_retained(qos, identifier.as_slice());
-        if self.tap.is_open() && self.fits(index, &message.as_ref(), identifier.as_slice()) {
+        if self.operations.has_observers() && self.fits(index, &message.as_ref(), identifier.as_slice()) {
             self.trace_resend(Step::Retained, &message.as_ref(), session, qos);
         }
         match packet_id {
@@ -215,7 +215,7 @@ impl<M: Mode> ShardState<M> {
         format: Option<Format>,
     ) {
         let key = self.sessions.key(session);
-        self.scans.cancel_replay(&key, filter, format);
+        self.routing.scans.cancel_replay(&key, filter, format);
         self.spill.cancel_replay(&key, filter, format);
         if !self.connections[index].has_replays() {
             return;
@@ -250,7 +250,7 @@ impl<M: Mode> ShardState<M> {
         loop {
             let found = match replay.next.take() {
                 Some(body) => Progress::Found(body),
-                None => self.scans.next(self.context.exchange(), &mut replay.scan, &mut portion),
+                None => self.routing.scans.next(self.context.exchange(), &mut replay.scan, &mut portion),
             };
             let body = match found {
                 Progress::Found(body) => body,
@@ -284,7 +284,7 @@ impl<M: Mode> ShardState<M> {
                 continue;
             }
             let Some(message) = self.transcode_retained(session, message, replay.format, false) else { continue };
-            self.scans.spend(message.payload().len());
+            self.routing.scans.spend(message.payload().len());
             let options = DeliveryOptions::of_retained(qos, replay.identifier.as_slice());
             let delivery = options.to_pending(&mut OutgoingPublish::of(&message), self.memory.ledger());
             // After transcoding, it may be larger than the stored message.

@@ -183,13 +183,7 @@ impl<M: Mode> ShardState<M> {
         if outbound.is_resent() || outbound.in_flight() >= send_maximum {
             return false;
         }
-        let mut read = None;
-        if M::SPILLS {
-            match self.read_to_resend(session, index) {
-                Ok(message) => read = message,
-                Err(_) => return false,
-            }
-        }
+        let Ok(read) = self.read_to_resend(session, index) else { return false };
         let Some(outbound) = self.sessions.entry(session).outbound() else { return false };
         match outbound.resend() {
             None => false,
@@ -213,7 +207,7 @@ impl<M: Mode> ShardState<M> {
                     self.counters().dropped_too_large.add(1);
                     self.record_drop(session, DropReason::TooLarge, topic.unwrap_or_default());
                     self.cancel_resend(session, index, packet_id, delivery.qos);
-                } else if self.tap.is_open()
+                } else if self.operations.has_observers()
                     && let Some(message) = delivery.message.loaded()
                 {
                     self.trace_resend(Step::Resend, &message.as_ref(), session, delivery.qos);
@@ -253,7 +247,7 @@ impl<M: Mode> ShardState<M> {
             return false;
         }
         let Some(packet_id) = outbound.next_packet_id() else { return false };
-        if M::SPILLS && !self.load_front(session, index) {
+        if !self.load_front(session, index) {
             return false;
         }
         let Some(delivery) = self.sessions[session].outbound().and_then(Outbound::front).cloned() else { return false };
@@ -278,7 +272,7 @@ impl<M: Mode> ShardState<M> {
         } else {
             self.write_delivery(index, &delivery, Some(packet_id), false);
         }
-        if self.tap.is_open() {
+        if self.operations.has_observers() {
             self.trace_from_queue(&message.as_ref(), session, delivery.qos);
         }
         true
@@ -409,7 +403,7 @@ impl<M: Mode> ShardState<M> {
         is_shared: bool,
     ) {
         let output = self.connections.output_or_insert(index);
-        self.packets.append(header, outgoing, is_shared, output);
+        self.routing.packets.append(header, outgoing, is_shared, output);
         self.mark_dirty(index);
         self.count_published(1, outgoing.message.payload.len());
     }

@@ -312,7 +312,7 @@ impl<M: Mode> Shard<M> {
         let refused = self.refusal_of(why, outgoing);
         if let Err(refusal) = &refused
             && !refusal.consequence.pauses_publisher()
-            && self.state.tap.is_open()
+            && self.state.operations.has_observers()
         {
             self.state.trace(&outgoing.message, publisher, refusal.reason, std::iter::empty());
         }

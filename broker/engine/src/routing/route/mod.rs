@@ -97,6 +97,16 @@ impl Matches {
 }
 
 impl SubscriptionTable {
+    /// Makes all cached lookups stale.
+    pub(crate) fn invalidate_matches(&mut self) {
+        self.generation += 1;
+    }
+
+    /// Whether sessions of this shard have subscribed to a filter without a group.
+    pub(crate) fn has_subscribers(&self, filter: &str) -> bool {
+        self.tree.find(filter).is_some_and(|node| !self.tree.values(node).is_empty())
+    }
+
     /// The subscriptions of selected sessions that match a topic.
     pub(crate) fn find_for_sessions(&self, topic: &str, is_selected: impl Fn(SessionIndex) -> bool) -> Matches {
         let mut matches = Matches::default();
@@ -172,9 +182,9 @@ impl MessageSource {
 /// The shard's subscriptions, and the cache of lookups.
 #[derive(Debug, Default)]
 pub(crate) struct SubscriptionTable {
-    pub(crate) tree: FilterTree<Subscription>,
+    pub(super) tree: FilterTree<Subscription>,
     cache: MatchCache<Matches>,
     stamps: TopicStamps,
     /// Incremented on every change of the tree or the contracts.
-    pub(crate) generation: u64,
+    pub(super) generation: u64,
 }

@@ -47,7 +47,7 @@ impl<M: Mode> Shard<M> {
         }
         let before = (matches.meters != 0).then(|| state.meter_baseline());
         let mut matched = state.deliver_to_all(matches, contract, outgoing, publisher, published_at);
-        if state.tap.is_open() {
+        if state.operations.has_observers() {
             state.notify_observers(matches, outgoing, publisher, published_at);
         }
         if !publisher.reaches_all_shards() {
@@ -121,8 +121,10 @@ impl<M: Mode> Shard<M> {
                     len
                 }
                 BatchPayload::Share(receiver, delivery) => {
-                    let meters =
-                        delivery.message.loaded().map_or(0, |message| self.state.metered.matching(message.topic()));
+                    let meters = delivery
+                        .message
+                        .loaded()
+                        .map_or(0, |message| self.state.routing.metered.matching(message.topic()));
                     let before = (meters != 0).then(|| self.state.meter_baseline());
                     self.receive_shared(receiver, delivery);
                     if let (Some(before), Some(message)) = (before, delivery.message.loaded()) {
@@ -178,7 +180,7 @@ fn find<'c, M: Mode>(
         state.context.exchange().routes(topic, &mut matches.routes);
         matches.contract = state.config.contracts().find(topic).cloned();
         matches.stamp = stamps.next();
-        matches.meters = state.metered.matching(topic);
+        matches.meters = state.routing.metered.matching(topic);
     };
     match look {
         Lookup::Only => cache.get_or_fill(topic, generation, fill),
@@ -304,7 +306,7 @@ impl<M: Mode> ShardState<M> {
         outgoing: &mut OutgoingPublish<'_>,
         audience: Audience,
     ) -> bool {
-        self.packets.clear();
+        self.routing.packets.clear();
         let mut copies = PacketCopies::of(outgoing);
         let mut rest = found;
         let mut matched = false;
