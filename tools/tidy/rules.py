@@ -46,7 +46,7 @@ MAY_DEPEND_ON = {
     "mosquitto": {"message", "protocol", "session"},
     "reactor": {"access", "cluster", "spill", "contracts", "durable", "engine", "journal", "memory", "message", "protocol", "proxy", "router", "session", "tls", "websocket"},
     "server": {
-        "access", "cluster", "contracts", "durable", "engine", "generate", "identity", "journal", "json", "memory", "message", "mosquitto", "nats", "protocol",
+        "access", "bridge", "cluster", "contracts", "durable", "engine", "generate", "identity", "journal", "json", "memory", "message", "mosquitto", "nats", "protocol",
         "proxy", "reactor", "router", "session", "tls", "websocket",
         # `pub` and `sub` are clients like any other.
         "client",
