@@ -10,7 +10,7 @@ use std::time::Duration;
 use tautwire_message::{Body, MessageId, MessageRef};
 use tautwire_protocol::{QoS, topic_matches};
 use tautwire_router::{
-    Exchange, InterestChange, Member, MemberCredit, Progress, RetainError, RetainedClaim, RetainedLimits,
+    Exchange, GroupMember, InterestChange, MemberCredit, Progress, RetainError, RetainedClaim, RetainedLimits,
     RetainedQuota, Routes, SessionKey, ShardIndex,
 };
 
@@ -45,8 +45,8 @@ fn message<'a>(topic: &'a str, payload: &'a [u8], expires_at_ms: Option<u64>) ->
     }
 }
 
-fn member(shard: u8, index: u32) -> Member {
-    Member {
+fn member(shard: u8, index: u32) -> GroupMember {
+    GroupMember {
         session: SessionKey { shard: ShardIndex(shard), index, generation: 0 },
         number: None,
         qos: QoS::AtLeastOnce,
