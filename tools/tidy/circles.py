@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 COMMENT = re.compile(r"//[^\n]*")
+# A visibility names a folder, and imports nothing of it.
+VISIBILITY = re.compile(r"\bpub\(in [\w:]+\)")
 TESTS = re.compile(r"#\[cfg\(test\)\]\s*(pub(\([^)]*\))? )?mod \w+ *\{")
 USE = re.compile(r"(?m)^\s*(?P<public>pub(?:\([^)]*\))? )?use (?P<tree>[^;]+);")
 PATH = re.compile(r"\b(?:crate|super|self)(?:::\w+)+")
@@ -27,7 +29,7 @@ class Module:
 
 
 def without_tests(text: str) -> str:
-    text = COMMENT.sub("", text)
+    text = VISIBILITY.sub("pub", COMMENT.sub("", text))
     while found := TESTS.search(text):
         depth, at = 1, found.end()
         while depth and at < len(text):

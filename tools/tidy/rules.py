@@ -64,7 +64,7 @@ ENGINE_ROOMS = [
     "session/sessions.rs", "storage/journal_writer.rs",
 ]
 LEAVES = ["index", "text", "connection::ack", "connection::mount", "connection::origin", "connection::quotas", "operations::publish_range", "session::drops"]
-ENGINE_IMPORT = re.compile(rf"^(?!\s*//).*\bcrate::(?!(?:{'|'.join(LEAVES)})\b)([\w{{]+(?:::\w+)?)")
+ENGINE_IMPORT = re.compile(rf"^(?!\s*//)(?>(?:\s*pub\(in [\w:]+\))?).*\bcrate::(?!(?:{'|'.join(LEAVES)})\b)([\w{{]+(?:::\w+)?)")
 
 # The core of the engine knows no mode but by the seam. These name what all modes count, say or break.
 CORE_EXCEPT = ("mode/", "lib.rs", "counters.rs", "mutant.rs")

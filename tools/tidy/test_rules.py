@@ -98,11 +98,13 @@ class Rules(unittest.TestCase):
     def test_import_cycles_among_engine_folders_are_found(self):
         files = {
             "broker/engine/src/connection/connections/mod.rs": "use crate::index::ConnectionId;\nuse crate::session::drops::DropReason;\nuse crate::session::sessions::Sessions;\n",
+            # A visibility is no import; the type behind it is one.
+            "broker/engine/src/connection/connections/extras.rs": "pub(in crate::connection) a: u8,\npub(in crate::connection) b: crate::shard::Shard,\n",
             "broker/engine/src/routing/shard_outbox.rs": "/// See [`ShardState`](crate::shard::ShardState).\nuse crate::{shard::Shard, index};\nlet a = crate::session::sessions::A;\n",
             "broker/engine/src/shard/mod.rs": "use crate::session::sessions::Sessions;\n",
         }
         self.check(
-            rules.rooms_of_the_engine_import_only_leaves, files, "connections/mod.rs:3: session::sessions", "shard_outbox.rs:2: {", "shard_outbox.rs:3: session::sessions"
+            rules.rooms_of_the_engine_import_only_leaves, files, "connections/mod.rs:3: session::sessions", "extras.rs:2: shard", "shard_outbox.rs:2: {", "shard_outbox.rs:3: session::sessions"
         )
 
     def test_modes_in_the_core_of_the_engine_are_found(self):
@@ -120,7 +122,7 @@ class Rules(unittest.TestCase):
             "a/src/b/mod.rs": "mod inner;\npub use self::inner::One;\n",
             "a/src/b/inner.rs": "use super::super::c::{self, Two};\npub struct One;\n",
             "a/src/c.rs": "pub struct Two;\nfn f() { crate::d::three(crate::b::One) }\n",
-            "a/src/d.rs": "pub fn three() {}\n// use crate::c::Two;\n#[cfg(test)]\nmod tests { use crate::c::Two; fn f() {} }\n",
+            "a/src/d.rs": "pub(in crate::c) struct Three;\npub fn three() {}\n// use crate::c::Two;\n#[cfg(test)]\nmod tests { use crate::c::Two; fn f() {} }\n",
             # A test, and another crate, are no part of it.
             "a/src/tests.rs": "use crate::d::three;\n",
             "e/src/lib.rs": "use a::One;\n",

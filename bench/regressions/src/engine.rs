@@ -277,7 +277,7 @@ impl<M: Mode, W: FnMut(ConnectionId, &[u8])> Io<M> for Network<'_, W> {
         let bytes = output.single().expect("small payloads are copied");
         (self.written)(id, bytes);
         let len = bytes.len();
-        shard.sent(id, len, NOW_MS);
+        shard.advance_output(id, len, NOW_MS);
     }
 
     fn end_turn(&mut self, _: &mut Shard<M>) -> NextTurn {

@@ -76,7 +76,7 @@ impl World {
         let mut slices = [std::io::IoSlice::new(&[]); 64];
         let count = output.fill(&mut slices, usize::MAX);
         let bytes: Vec<u8> = slices[..count].iter().flat_map(|slice| slice.iter().copied()).collect();
-        self.shards[shard].sent(id, bytes.len(), NOW_MS);
+        self.shards[shard].advance_output(id, bytes.len(), NOW_MS);
         bytes
     }
 

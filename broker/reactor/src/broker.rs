@@ -247,12 +247,12 @@ impl Control {
         self.config_cell.current().policy.clone()
     }
 
-    /// Checks all connected clients again, and disconnects those that `known` rejects. New clients must authenticate from now on. Does not
+    /// Checks all connected clients again, and disconnects those that `client_check` rejects. New clients must authenticate from now on. Does not
     /// wait.
-    pub fn recheck_clients(&self, known: ClientCheck) {
+    pub fn recheck_clients(&self, client_check: ClientCheck) {
         self.config_cell.change(|next| {
             next.requires_auth = true;
-            next.review(known);
+            next.recheck_clients(client_check);
         });
         self.wake_all();
     }

@@ -11,7 +11,7 @@ use crate::placement::Placement;
 use crate::random::random;
 use crate::retained::{Expiry, RetainError, RetainedLimits, RetainedStore};
 use crate::scan::{Progress, Scan, SpillScan};
-use crate::share::{GroupCoordinator, Member, SessionKey, ShareGroup};
+use crate::share::{GroupCoordinator, GroupMember, SessionKey, ShareGroup};
 use crate::shares::Shares;
 use crate::{ShardIndex, ShardSet};
 
@@ -176,7 +176,7 @@ impl Exchange {
 
     /// Adds a session to a shared subscription or changes its membership. `filter` is the whole filter, `$share/group/filter`; `matched` is
     /// the part that is matched against topics.
-    pub fn join(&self, filter: &str, matched: &str, member: Member) {
+    pub fn join(&self, filter: &str, matched: &str, member: GroupMember) {
         self.with_group(filter, matched, |group| group.join(member));
     }
 

@@ -32,7 +32,7 @@ pub use random::random;
 pub use retained::{RetainError, RetainedLimits};
 pub use retained_listing::RetainedListing;
 pub use scan::{Progress, Scan, SpillScan};
-pub use share::{GroupCoordinator, Member, SessionKey, ShareGroup};
+pub use share::{GroupCoordinator, GroupMember, SessionKey, ShareGroup};
 
 /// A shard's number, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -27,7 +27,7 @@ pub struct SessionKey {
 
 /// A session's membership in a group.
 #[derive(Debug, Clone)]
-pub struct Member {
+pub struct GroupMember {
     /// The session.
     pub session: SessionKey,
     /// The session's number in the log; `None` if the session is not completely persistent.
@@ -44,7 +44,7 @@ pub struct Member {
     pub room: Arc<MemberCredit>,
 }
 
-impl Member {
+impl GroupMember {
     /// Returns the QoS at which the member gets a message [MQTT-4.8.2-3].
     fn delivery_qos(&self, qos: QoS) -> QoS {
         self.qos.min(qos)
@@ -128,7 +128,7 @@ struct Queue {
 /// Members in round-robin order. Each session is a member once.
 #[derive(Debug, Default)]
 struct Members {
-    list: Vec<Member>,
+    list: Vec<GroupMember>,
     /// The number of persistent members.
     persistent: usize,
     /// Indexes in the list, by session.
@@ -155,7 +155,7 @@ impl ShareGroup {
     }
 
     /// Picks the next member for a message that may be lost: a connected member with credit, else any connected member, else any member.
-    pub fn pick(&self) -> Option<Member> {
+    pub fn pick(&self) -> Option<GroupMember> {
         let members = &self.members.read().unwrap_or_else(PoisonError::into_inner).list;
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         let chosen = members.get(turn.checked_rem(members.len())?)?;
@@ -168,7 +168,7 @@ impl ShareGroup {
     }
 
     /// Picks the next connected member with credit for a message of this QoS, and takes the credit.
-    pub fn pick_with_credit(&self, qos: QoS) -> Option<Member> {
+    pub fn pick_with_credit(&self, qos: QoS) -> Option<GroupMember> {
         let members = &self.members.read().unwrap_or_else(PoisonError::into_inner).list;
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         let at = turn.checked_rem(members.len())?;
@@ -186,7 +186,7 @@ impl ShareGroup {
     }
 
     /// Returns the member with this session.
-    pub fn member(&self, session: SessionKey) -> Option<Member> {
+    pub fn member(&self, session: SessionKey) -> Option<GroupMember> {
         let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
         members.position_of(session).map(|place| members.list[place].clone())
     }
@@ -198,11 +198,11 @@ impl ShareGroup {
     }
 
     /// Picks the next connected member for which `is_meant` is true.
-    pub fn pick_among(&self, is_meant: impl Fn(&Member) -> bool) -> Option<Member> {
+    pub fn pick_among(&self, is_meant: impl Fn(&GroupMember) -> bool) -> Option<GroupMember> {
         let members = &self.members.read().unwrap_or_else(PoisonError::into_inner).list;
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         let (before, from) = members.split_at(turn.checked_rem(members.len())?);
-        let is_it = |member: &&Member| member.room.is_online() && is_meant(member);
+        let is_it = |member: &&GroupMember| member.room.is_online() && is_meant(member);
         from.iter().chain(before).find(is_it).cloned()
     }
 
@@ -298,7 +298,7 @@ impl ShareGroup {
     }
 
     /// Adds or replaces a member.
-    pub(crate) fn join(&self, member: Member) {
+    pub(crate) fn join(&self, member: GroupMember) {
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
         members.join(member);
         self.has_persistent_member.store(members.persistent > 0, Ordering::SeqCst);
@@ -323,7 +323,7 @@ impl ShareGroup {
 }
 
 /// Picks a substitute for the member whose turn it is: the turns of ineligible members are spread evenly over eligible ones.
-fn next_eligible(members: &[Member], turn: usize, is_able: impl Fn(&Member) -> bool) -> Option<&Member> {
+fn next_eligible(members: &[GroupMember], turn: usize, is_able: impl Fn(&GroupMember) -> bool) -> Option<&GroupMember> {
     let able = || members.iter().filter(|member| is_able(member));
     let round = turn / members.len().max(1);
     // Members may have changed their eligibility between the two passes.
@@ -331,7 +331,7 @@ fn next_eligible(members: &[Member], turn: usize, is_able: impl Fn(&Member) -> b
 }
 
 impl Members {
-    fn join(&mut self, member: Member) {
+    fn join(&mut self, member: GroupMember) {
         self.persistent += usize::from(member.number.is_some());
         if let Some(place) = self.position_of(member.session) {
             let replaced = std::mem::replace(&mut self.list[place], member);
@@ -377,8 +377,8 @@ impl Members {
 mod tests {
     use super::*;
 
-    fn member(index: u32, online: bool) -> Member {
-        Member {
+    fn member(index: u32, online: bool) -> GroupMember {
+        GroupMember {
             session: SessionKey { shard: ShardIndex(0), index, generation: 0 },
             number: None,
             qos: QoS::AtLeastOnce,
@@ -430,7 +430,7 @@ mod tests {
     fn members_without_credit_are_not_selected_while_another_has_some() {
         let group = ShareGroup::new("$share/g/f");
         for (index, free) in [(0, 1), (1, 100), (2, 0), (3, 100)] {
-            group.join(Member { room: room_of(true, free), ..member(index, true) });
+            group.join(GroupMember { room: room_of(true, free), ..member(index, true) });
         }
         let mut picked = [0; 4];
         for _ in 0..201 {
@@ -440,7 +440,7 @@ mod tests {
         assert_eq!(picked, [1, 100, 0, 100]);
         assert!(group.pick_with_credit(QoS::AtLeastOnce).is_none());
         assert!(group.pick().is_some(), "QoS 0 needs no credit");
-        group.join(Member { qos: QoS::AtMostOnce, ..group.member(member(2, true).session).expect("a member") });
+        group.join(GroupMember { qos: QoS::AtMostOnce, ..group.member(member(2, true).session).expect("a member") });
         let session = group.pick_with_credit(QoS::ExactlyOnce).expect("a member with QoS 0 needs no credit").session;
         assert_eq!(session.index, 2);
     }
@@ -462,7 +462,7 @@ mod tests {
         let group = ShareGroup::new("$share/g/f");
         (0..4).for_each(|index| group.join(member(index, index != 1)));
         let picked = |meant: &[u32]| {
-            let is_meant = |member: &Member| meant.contains(&member.session.index);
+            let is_meant = |member: &GroupMember| meant.contains(&member.session.index);
             let mut picked: Vec<_> =
                 (0..8).filter_map(|_| group.pick_among(is_meant)).map(|member| member.session.index).collect();
             picked.sort_unstable();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tautwire_message::{Body, MessageId, MessageRef};
 use tautwire_protocol::{QoS, topic_matches};
 use tautwire_router::{
-    Exchange, InterestChange, Member, MemberCredit, Progress, RetainError, RetainedClaim, RetainedLimits,
+    Exchange, GroupMember, InterestChange, MemberCredit, Progress, RetainError, RetainedClaim, RetainedLimits,
     RetainedQuota, Routes, SessionKey, ShardIndex,
 };
 
@@ -45,8 +45,8 @@ fn message<'a>(topic: &'a str, payload: &'a [u8], expires_at_ms: Option<u64>) ->
     }
 }
 
-fn member(shard: u8, index: u32) -> Member {
-    Member {
+fn member(shard: u8, index: u32) -> GroupMember {
+    GroupMember {
         session: SessionKey { shard: ShardIndex(shard), index, generation: 0 },
         number: None,
         qos: QoS::AtLeastOnce,
@@ -81,7 +81,7 @@ fn routes_lead_to_interested_shards_and_groups() {
                 exchange.join(&whole, filter, member(shard, session));
             } else {
                 members.remove(&(whole.clone(), session));
-                // A member leaves by its session, whatever shard it has joined from.
+                // A member leaves with its session, from any shard.
                 for shard in 0..4 {
                     exchange.leave(&whole, member(shard, session).session);
                 }

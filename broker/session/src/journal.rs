@@ -154,7 +154,7 @@ pub enum Record<'a> {
 
 /// Records the changes of a shard before they take effect, in frames that are atomic in a crash.
 pub trait Journal {
-    /// Whether anything is persisted. If false, nothing else here is called.
+    /// Whether anything is persisted. If false, the other methods do nothing, and nothing waits for them.
     const PERSISTENT: bool;
 
     /// Returns a number for a new session.

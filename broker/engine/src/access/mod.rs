@@ -46,7 +46,7 @@ impl AccessRules {
         AccessRules {
             policy: config.policy.clone(),
             policy_version: config.policy_version(),
-            client_check: config.known().cloned(),
+            client_check: config.client_check().cloned(),
             client_check_version: config.client_check_version(),
             has_rules: !config.policy.is_open(),
             requires_auth: config.requires_auth,
@@ -82,7 +82,8 @@ impl AccessRules {
             self.has_rules = !config.policy.is_open();
             std::mem::replace(&mut self.policy, config.policy.clone())
         });
-        let clients = config.known().filter(|_| config.client_check_version() != self.client_check_version).cloned();
+        let clients =
+            config.client_check().filter(|_| config.client_check_version() != self.client_check_version).cloned();
         if clients.is_some() {
             self.client_check_version = config.client_check_version();
             self.client_check.clone_from(&clients);

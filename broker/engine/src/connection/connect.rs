@@ -1,48 +1,31 @@
-//! CONNECT and CONNACK [MQTT 5.0 sections 3.1 and 3.2].
+//! CONNECT [MQTT 5.0 section 3.1].
 
 use std::borrow::Cow;
-use std::num::{NonZeroU16, NonZeroU32};
-use std::sync::Arc;
+use std::num::NonZeroU16;
 
-use tautwire_memory::MemoryLedger;
-use tautwire_message::{MessageId, MessageRef};
 use tautwire_protocol::{
-    ConnAck, Connect, ConnectReason, DisconnectReason, Packet, PayloadFormat, Properties, Property, PropertyContext,
-    PropertyId, ProtocolVersion, QoS, ReasonCode, TopicName, Will,
+    Connect, ConnectReason, DisconnectReason, Properties, PropertyContext, PropertyId, ProtocolVersion, TopicName, Will,
 };
 use tautwire_router::random;
-use tautwire_session::{Change, SESSION_BYTES, StoredWill, session_name};
+use tautwire_session::{Change, SESSION_BYTES, session_name};
 
 use crate::connection::authentication::identity_of;
-use crate::connection::connect_refusal::RefusedClient;
+use crate::connection::connect_refusal::{ConnectRefusal, RefusedClient};
 use crate::connection::connections::Action;
-use crate::connection::connections::{AuthState, ConnectParameters};
+use crate::connection::connections::ConnectParameters;
 use crate::connection::flapping_block::FLAPPING_BLOCKED;
 use crate::connection::mount::MountPoint;
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::mode::Mode;
 use crate::mutant::{Mutant, is};
-use crate::routing::retained_publisher::is_publisher;
-use crate::session::drops::QueueLoss;
-use crate::session::message_loss::{DROPPED_FROM, DROPPED_MESSAGES, DROPPED_UNTIL};
 use crate::shard::{Handled, Shard};
-use crate::text::rfc3339;
 
 /// The default of Receive Maximum [MQTT 5.0 section 3.1.2.11.3].
-const RECEIVE_MAXIMUM_DEFAULT: u16 = 65_535;
+pub(crate) const RECEIVE_MAXIMUM_DEFAULT: u16 = 65_535;
 /// The most topic aliases that the broker sets for a client.
 const ALIASES_OUT_MAX: u16 = 64;
 /// The Session Expiry Interval of a session that does not expire.
 const NEVER_S: u32 = u32::MAX;
-
-/// The reason code and reason string with which a CONNECT is refused.
-struct ConnectRefusal(ConnectReason, Cow<'static, str>);
-
-impl ConnectRefusal {
-    fn too_many_sessions() -> ConnectRefusal {
-        ConnectRefusal(ConnectReason::QuotaExceeded, "the limit on sessions is reached".into())
-    }
-}
 
 /// The session of an accepted CONNECT.
 struct OpenedSession {
@@ -239,51 +222,13 @@ impl<M: Mode> Shard<M> {
             ));
         }
         if let Some(will) = &connect.will {
-            if will.qos > self.state.connections[index].max_qos(settings.max_qos) {
-                // [MQTT-3.2.2-12]
-                return Err(ConnectRefusal(
-                    ConnectReason::QoSNotSupported,
-                    "the will's QoS is above the maximum".into(),
-                ));
-            }
-            if will.retain && !settings.retain_available {
-                // [MQTT-3.2.2-13]
-                return Err(ConnectRefusal(
-                    ConnectReason::RetainNotSupported,
-                    "retained messages are not available".into(),
-                ));
-            }
-            if let Err(reason) = self.check_topic(will.topic.as_str()) {
-                let reason = ConnectReason::try_from(reason).unwrap_or(ConnectReason::TopicNameInvalid);
-                return Err(ConnectRefusal(reason, "the will's topic is not allowed".into()));
-            }
-            if !self.is_payload_allowed(will.payload.len()) {
-                self.state.counters().payloads_too_large.add(1);
-                return Err(ConnectRefusal(
-                    ConnectReason::PacketTooLarge,
-                    "the will's payload is larger than limits.payload_bytes".into(),
-                ));
-            }
-            let is_text = will.properties.payload_format_indicator() == Some(PayloadFormat::Utf8);
-            if is_text && std::str::from_utf8(will.payload).is_err() {
-                return Err(ConnectRefusal(
-                    ConnectReason::PayloadFormatInvalid,
-                    "the will's payload is not UTF-8".into(),
-                ));
-            }
-            if self.state.memory.share().admits(0, will_bytes(will)).is_err() {
-                self.state.counters().resources_refused_memory.add(1);
-                return Err(ConnectRefusal(ConnectReason::QuotaExceeded, "there is no memory for the will".into()));
-            }
-            if !M::has_room_for_will(&self.state, will) {
-                self.state.counters().wills_too_large.add(1);
-                let why = "the will is larger than the cluster can store";
-                return Err(ConnectRefusal(ConnectReason::QuotaExceeded, why.into()));
-            }
-            if let Some(why) = self.will_contract_violation(will) {
-                return Err(ConnectRefusal(ConnectReason::PayloadFormatInvalid, why.into()));
-            }
+            self.check_will(index, will)?;
         }
+        self.client_id(index, connect)
+    }
+
+    /// The Client Identifier: from authentication, from CONNECT, or assigned.
+    fn client_id<'a>(&self, index: ConnectionIndex, connect: &Connect<'a>) -> Result<Cow<'a, str>, ConnectRefusal> {
         let identity = identity_of(self.state.connections[index].auth_state());
         if let Some(client_id) = identity.and_then(|identity| identity.client_id.as_deref()) {
             if client_id.contains('\0') {
@@ -301,7 +246,7 @@ impl<M: Mode> Shard<M> {
         // MQTT 3.1 requires an identifier; in 3.1.1 an empty one requires a clean session [MQTT-3.1.3-7]. A server may refuse an empty one
         // [MQTT-3.1.3-6].
         let is_allowed = self.state.connections[index].overrides().allow_empty_client_id;
-        let may_be_empty = is_allowed.unwrap_or(settings.allow_empty_client_id)
+        let may_be_empty = is_allowed.unwrap_or(self.state.config.settings().allow_empty_client_id)
             && match connect.version {
                 ProtocolVersion::V3_1 => false,
                 ProtocolVersion::V3_1_1 => connect.clean_start,
@@ -319,18 +264,6 @@ impl<M: Mode> Shard<M> {
     fn accepts_version(&self, index: ConnectionIndex, version: ProtocolVersion) -> bool {
         let overridden = self.state.connections[index].overrides().protocol_versions;
         overridden.unwrap_or(self.state.config.settings().protocol_versions).contains(version)
-    }
-
-    /// Whether the access rules allow the client's will.
-    fn is_will_allowed(&self, index: ConnectionIndex, client_id: &str, will: &Will<'_>) -> bool {
-        let permissions = self.state.permissions_of(index, client_id);
-        let allowed = permissions
-            .is_none_or(|permissions| permissions.may_publish(will.topic.as_str(), will.qos, will.retain).is_allowed());
-        if !allowed {
-            self.state.counters().wills_not_authorized.add(1);
-            self.state.audit_denied_client(index, client_id, "will", will.topic.as_str());
-        }
-        allowed
     }
 
     /// Assigns a Client Identifier that no session uses [MQTT-3.2.2-16], and that belongs to this shard.
@@ -399,111 +332,8 @@ impl<M: Mode> Shard<M> {
         self.state.counters().connects.add(1);
     }
 
-    pub(crate) fn set_will(&mut self, index: ConnectionIndex, session: SessionIndex, connect: &Connect<'_>) {
-        let will = connect.will.as_ref().map(|will| {
-            let mut properties = Vec::new();
-            if will.retain && !will.payload.is_empty() {
-                self.state.append_publisher(index, self.state.sessions[session].client_id(), &mut properties);
-            }
-            Box::new(will_of(will, properties, self.state.memory.ledger()))
-        });
-        if will.is_some() || self.state.sessions[session].will().is_some() {
-            // [MQTT-3.1.2-7]
-            self.state.commit(session, Change::Will(will));
-        }
-    }
-
-    fn send_connack(&mut self, index: ConnectionIndex, connect: &Connect<'_>, client_id: &str, session_present: bool) {
-        let settings = self.state.config.settings().clone();
-        let mut properties = Vec::new();
-        let auth_state = self.state.connections[index].auth_state_mut();
-        let last_data = auth_state.and_then(AuthState::take_last_data);
-        let method: Option<Box<str>> =
-            self.state.connections[index].auth_state().and_then(AuthState::method).map(Box::from);
-        // [MQTT-3.1.2-28]
-        let response_information = (connect.properties.request_response_information() == Some(true)
-            && !settings.response_information.is_empty())
-        .then(|| format!("{}{client_id}", settings.response_information));
-        if connect.version == ProtocolVersion::V5 {
-            let expiry_s = self.expiry_interval_s(index, connect);
-            if expiry_s != connect.properties.session_expiry_interval().unwrap_or(0) {
-                properties.push(Property::SessionExpiryInterval(expiry_s));
-            }
-            let connection = &self.state.connections[index];
-            if let Some(maximum) = NonZeroU16::new(connection.receive_maximum(settings.receive_maximum))
-                && maximum.get() != RECEIVE_MAXIMUM_DEFAULT
-            {
-                properties.push(Property::ReceiveMaximum(maximum));
-            }
-            let max_qos = connection.max_qos(settings.max_qos);
-            if max_qos != QoS::ExactlyOnce {
-                // [MQTT-3.2.2-9]
-                properties.push(Property::MaximumQoS(max_qos));
-            }
-            let capabilities = [
-                (settings.retain_available, Property::RetainAvailable(false)),
-                (settings.wildcard_subscription_available, Property::WildcardSubscriptionAvailable(false)),
-                (settings.subscription_identifier_available, Property::SubscriptionIdentifierAvailable(false)),
-                (settings.shared_subscription_available, Property::SharedSubscriptionAvailable(false)),
-            ];
-            properties.extend(capabilities.into_iter().filter(|(available, _)| !available).map(|(_, absent)| absent));
-            let packet_max_bytes = connection.packet_max_bytes(settings.maximum_packet_size_bytes);
-            if let Some(maximum) = NonZeroU32::new(packet_max_bytes) {
-                properties.push(Property::MaximumPacketSize(maximum));
-            }
-            let topic_alias_maximum = connection.topic_alias_maximum(settings.topic_alias_maximum);
-            if topic_alias_maximum > 0 {
-                properties.push(Property::TopicAliasMaximum(topic_alias_maximum));
-            }
-            let keep_alive_s = self.keep_alive_s(index, connect);
-            if keep_alive_s != connect.keep_alive_s {
-                properties.push(Property::ServerKeepAlive(keep_alive_s));
-            }
-            properties.extend(response_information.as_deref().map(Property::ResponseInformation));
-            // [MQTT-4.12.0-5]
-            properties.extend(method.as_deref().map(Property::AuthenticationMethod));
-            properties.extend(last_data.as_deref().map(Property::AuthenticationData));
-            if connect.client_id.is_empty() {
-                // [MQTT-3.1.3-7]
-                properties.push(Property::AssignedClientIdentifier(client_id));
-            }
-        }
-        // Session Present came with 3.1.1.
-        let session_present = session_present && connect.version != ProtocolVersion::V3_1;
-        let loss = self.loss_properties(index, connect.version);
-        let required = properties.len();
-        properties.extend(loss.iter().flatten().map(|(name, value)| Property::UserProperty(name, value)));
-        let reason = ConnectReason::Success;
-        let connack = ConnAck { session_present, reason, properties: Properties::from_list(&properties) };
-        let connack_without_loss =
-            ConnAck { session_present, reason, properties: Properties::from_list(&properties[..required]) };
-        if self.state.write_packet(index, &Packet::ConnAck(connack)) {
-            if loss.is_some()
-                && let Some(session) = self.state.connections[index].session()
-            {
-                self.state.sessions.clear_reported_loss(session);
-            }
-        } else if loss.is_none() || !self.state.write_packet(index, &Packet::ConnAck(connack_without_loss)) {
-            // A client that does not accept its CONNACK cannot be served, or notified [MQTT-3.14.0-1].
-            self.log_disconnect(index, ReasonCode::PacketTooLarge, "CONNACK is larger than the client accepts");
-            self.detach(index);
-            self.close(index);
-            return;
-        }
-        log::debug!("client {client_id:?} connected, {}", connect.version);
-    }
-
-    /// User properties for CONNACK: how many messages the client has lost because its queue was full, and when. They are omitted if the
-    /// packet would be too large for the client [MQTT-3.2.2-20].
-    fn loss_properties(&self, index: ConnectionIndex, version: ProtocolVersion) -> Option<[(&'static str, String); 3]> {
-        let session = self.state.connections[index].session().filter(|_| version == ProtocolVersion::V5)?;
-        let QueueLoss { count, first_ms, last_ms } = self.state.sessions.drops(session)?.unreported()?;
-        let [from, until] = [first_ms, last_ms].map(rfc3339);
-        Some([(DROPPED_MESSAGES, count.to_string()), (DROPPED_FROM, from), (DROPPED_UNTIL, until)])
-    }
-
     /// The client's keep alive, or the server's maximum if that is shorter [MQTT-3.2.2-21]. An MQTT 3.1.1 client keeps its own.
-    fn keep_alive_s(&self, index: ConnectionIndex, connect: &Connect<'_>) -> u16 {
+    pub(super) fn keep_alive_s(&self, index: ConnectionIndex, connect: &Connect<'_>) -> u16 {
         let override_s = self.state.connections[index].overrides().max_keep_alive_s;
         let max_s = override_s.unwrap_or(self.state.config.settings().max_keep_alive_s);
         let too_long = max_s > 0 && (connect.keep_alive_s == 0 || connect.keep_alive_s > max_s);
@@ -535,39 +365,6 @@ impl<M: Mode> Shard<M> {
                 "the client identifier is in use by a new connection",
             );
         }
-    }
-}
-
-/// The approximate memory of a stored will.
-pub(crate) fn will_bytes(will: &Will<'_>) -> usize {
-    let properties_bytes: usize =
-        will.properties.raw().into_iter().flatten().map(|property| property.bytes.len()).sum();
-    size_of::<StoredWill>() + will.topic.as_str().len() + will.payload.len() + properties_bytes
-}
-
-/// `forwarded_properties`: properties to put before those of the client.
-fn will_of(will: &Will<'_>, mut forwarded_properties: Vec<u8>, ledger: &Arc<MemoryLedger>) -> StoredWill {
-    for property in will.properties.raw().into_iter().flatten() {
-        let is_stored = matches!(property.id, PropertyId::WillDelayInterval | PropertyId::MessageExpiryInterval)
-            || (will.retain && is_publisher(&property));
-        if !is_stored {
-            forwarded_properties.extend_from_slice(property.bytes);
-        }
-    }
-    let message = MessageRef {
-        // It gets an identifier when it is published.
-        id: MessageId::NONE,
-        topic: will.topic.as_str(),
-        properties: &forwarded_properties,
-        payload: will.payload,
-        qos: will.qos,
-        retain: will.retain,
-        expires_at_ms: None,
-    };
-    StoredWill {
-        message: message.to_message_in(ledger),
-        delay_s: will.properties.will_delay_interval().unwrap_or(0),
-        message_expiry_s: will.properties.message_expiry_interval(),
     }
 }
 

@@ -1,8 +1,7 @@
-//! The end of connections and sessions, and the publication of wills.
+//! The end of connections and sessions.
 
-use tautwire_message::MessageRef;
 use tautwire_protocol::{Disconnect, DisconnectReason, Packet, Properties, Property};
-use tautwire_session::{Change, Outbound, StoredWill};
+use tautwire_session::{Change, Outbound};
 
 use crate::connection::authentication::identity_of;
 use crate::connection::connect::keep_alive_limit_ms;
@@ -10,8 +9,6 @@ use crate::connection::connections::Action;
 use crate::connection::connections::{Deadlines, Phase};
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::mode::Mode;
-use crate::routing::publish_packets::OutgoingPublish;
-use crate::routing::route::MessageSource;
 use crate::session::sessions::OfflineState;
 use crate::shard::Shard;
 use crate::shard::ShardState;
@@ -166,28 +163,6 @@ impl<M: Mode> Shard<M> {
         self.state.sessions.entry(session).set_offline_deadlines(offline);
         if let Some(next_ms) = offline.next_ms() {
             self.state.arm_session(session, next_ms);
-        }
-    }
-
-    /// Publishes and removes the will of a session, if it has one [MQTT-3.1.2-10].
-    pub(crate) fn publish_will(&mut self, session: SessionIndex) {
-        let Some(will) = self.state.sessions[session].will().cloned() else { return };
-        if M::publishes_will(&mut self.state, session) {
-            return;
-        }
-        let is_allowed = self.state.can_set_will(session, &will);
-        self.state.commit(session, Change::Will(None));
-        if !is_allowed {
-            return;
-        }
-        let StoredWill { message, message_expiry_s, .. } = will;
-        let mut message = MessageRef { id: self.state.context.next_message_id(), ..message.as_ref() };
-        message.expires_at_ms = message_expiry_s.map(|seconds| self.state.clock.now_ms() + u64::from(seconds) * 1000);
-        // No Local applies to connections; a will has none, so it is also sent to its client's own subscriptions. There was memory for it
-        // when it was accepted.
-        let mut outgoing = OutgoingPublish { is_admitted: true, ..OutgoingPublish::new(message) };
-        if self.publish(&mut outgoing, MessageSource::Session(session)).is_err() {
-            self.state.counters().publishes_refused.add(1);
         }
     }
 

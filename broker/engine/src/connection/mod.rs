@@ -3,6 +3,7 @@
 pub(crate) mod ack;
 pub(crate) mod auth_progress;
 pub(crate) mod authentication;
+pub(crate) mod connack;
 pub(crate) mod connect;
 pub(crate) mod connect_refusal;
 pub(crate) mod connections;
@@ -17,3 +18,4 @@ pub(crate) mod quotas;
 pub(crate) mod rate_limit;
 pub(crate) mod read_ahead;
 pub(crate) mod send_acks;
+pub(crate) mod will;

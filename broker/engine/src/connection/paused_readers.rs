@@ -17,11 +17,11 @@ const RETRIES_MAX: usize = 64;
 /// A connection that is paused within a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PartialPacket {
-    pub(crate) id: ConnectionId,
+    pub(super) id: ConnectionId,
     /// When the packet began.
-    pub(crate) since_ms: u64,
+    pub(super) since_ms: u64,
     /// The memory it needs: the rest of the packet, and as much as it has sent, so that clients leave room for each other.
-    pub(crate) wanted_bytes: usize,
+    pub(super) wanted_bytes: usize,
 }
 
 /// The paused connections of a shard.

@@ -6,6 +6,7 @@ pub(crate) mod latency;
 pub(crate) mod operator;
 pub(crate) mod publish_range;
 pub(crate) mod refusal;
+pub(crate) mod state;
 pub(crate) mod sys;
 pub(crate) mod tap;
 pub(crate) mod trace;

@@ -6,9 +6,9 @@ const LENGTH: usize = 55;
 /// The trace of a message, as given by its publisher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TraceParent {
-    pub(crate) trace_id: [u8; 16],
-    pub(crate) parent_id: [u8; 8],
-    pub(crate) is_sampled: bool,
+    pub(super) trace_id: [u8; 16],
+    pub(super) parent_id: [u8; 8],
+    pub(super) is_sampled: bool,
 }
 
 impl TraceParent {

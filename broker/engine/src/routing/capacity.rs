@@ -21,7 +21,7 @@ impl<M: Mode> ShardState<M> {
         if !self.memory.has_room_for_message(outgoing.message.allocated_bytes(), receivers) {
             return Err(RouteError::NoMemory);
         }
-        match self.memory.throttled.effect_on(topic, &self.config.settings().slow_consumer) {
+        match self.throttled.effect_on(topic, &self.config.settings().slow_consumer) {
             None => {}
             Some(ThrottleEffect::NoMemory) => return Err(RouteError::NoMemory),
             Some(ThrottleEffect::Refused) => return Err(RouteError::QueueFull(SlowConsumer::Refuse)),

@@ -14,6 +14,7 @@ pub(crate) mod scans;
 pub(crate) mod shard_outbox;
 pub(crate) mod share_delivery;
 pub(crate) mod share_queue;
+pub(crate) mod state;
 pub(crate) mod subscribe;
 pub(crate) mod transcoding;
 pub(crate) mod transcoding_budget;

@@ -42,7 +42,7 @@ impl<M: Mode> ShardState<M> {
         }
         let Some(index) = self.sessions.connection(subscription.session) else { return false };
         let connection = &self.connections[index];
-        let packet = self.packets.encoded(connection.is_v5());
+        let packet = self.routing.packets.encoded(connection.is_v5());
         if packet.is_empty() || !connection.accepts_any_publish() || M::is_output_blocked(self, index) {
             return false;
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tautwire_contracts::Contract;
 use tautwire_memory::MemoryLedger;
 use tautwire_protocol::QoS;
-use tautwire_router::{Member, SessionKey, ShareGroup, ShareReceiver};
+use tautwire_router::{GroupMember, SessionKey, ShareGroup, ShareReceiver};
 use tautwire_session::{PendingMessage, Receivers, SessionNumber, SubscriptionIds};
 
 use crate::index::SessionIndex;
@@ -108,7 +108,7 @@ impl<M: Mode> ShardState<M> {
     pub(crate) fn send_to_member(
         &mut self,
         group: &ShareGroup,
-        member: &Member,
+        member: &GroupMember,
         here: Option<SessionIndex>,
         delivery: PendingMessage,
         pick: Pick,
@@ -176,8 +176,8 @@ impl<M: Mode> ShardState<M> {
     pub(crate) fn pick_with(
         &self,
         group: &ShareGroup,
-        choose: impl Fn(&ShareGroup) -> Option<Member>,
-    ) -> Option<(Member, Option<SessionIndex>)> {
+        choose: impl Fn(&ShareGroup) -> Option<GroupMember>,
+    ) -> Option<(GroupMember, Option<SessionIndex>)> {
         loop {
             let member = choose(group)?;
             let here = self.sessions.at(&member.session);
@@ -237,7 +237,7 @@ impl<M: Mode> ShardState<M> {
         let Some(message) = self.in_memory(delivery.message.loaded()) else { return };
         let mut outgoing = OutgoingPublish::of(message);
         self.deliver(session, &mut outgoing, options);
-        if self.tap.is_open() {
+        if self.operations.has_observers() {
             self.trace_member(&outgoing.message, session, delivery.qos);
         }
         self.watch_shared(session, delivery.qos);
@@ -247,7 +247,7 @@ impl<M: Mode> ShardState<M> {
 
 pub(crate) fn share_delivery(
     group: &ShareGroup,
-    member: &Member,
+    member: &GroupMember,
     outgoing: &mut OutgoingPublish<'_>,
     ledger: &Arc<MemoryLedger>,
 ) -> PendingMessage {

@@ -1,17 +1,16 @@
 //! SUBSCRIBE and UNSUBSCRIBE [MQTT 5.0 sections 3.8 to 3.11].
 
-use tautwire_memory::{Charge, Kind};
 use tautwire_message::Format;
 use tautwire_protocol::{
     DisconnectReason, Packet, QoS, RetainHandling, Subscribe, SubscribeReason, SubscriptionId, SubscriptionRequest,
     TopicFilter, Unsubscribe, UnsubscribeReason,
 };
-use tautwire_router::{InterestChange, Member, Scan};
+use tautwire_router::{GroupMember, InterestChange, Scan};
 use tautwire_session::{Change, SubscriptionRecord, subscription_bytes};
 
 use crate::access::CheckBudget;
 use crate::connection::ack::Ack;
-use crate::connection::connections::{LoadQueue, Replay};
+use crate::connection::connections::Replay;
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::mode::Mode;
 use crate::routing::route::{MIGRATED, Subscription};
@@ -184,7 +183,7 @@ impl<M: Mode> Shard<M> {
         }
         self.state.unblock_filter(session, filter);
         self.state.commit(session, Change::Unsubscribed(filter.as_str().into()));
-        self.leave(session, filter, format);
+        self.remove_subscription(session, filter, format);
         if filter.share().is_some() {
             M::leave_group(&mut self.state, session, filter.as_str());
         }
@@ -244,71 +243,80 @@ impl<M: Mode> Shard<M> {
         identifier: Option<SubscriptionId>,
         checks: &mut CheckBudget,
     ) -> Result<QoS, SubscribeError> {
-        let settings = self.state.config.settings();
         let filter = request.filter;
-        let levels = || filter.as_str().bytes().filter(|byte| *byte == b'/').count() + 1;
-        // The limits in the client's CONNACK hold too if a reload has lowered them since.
-        let announced = || self.state.server_limits(index);
-        if filter.share().is_some()
-            && !settings.shared_subscription_available
-            && !announced().shared_subscription_available
-        {
-            return Err(SubscribeReason::SharedSubscriptionsNotSupported.into());
-        }
-        if !settings.wildcard_subscription_available
-            && filter.has_wildcard()
-            && !announced().wildcard_subscription_available
-        {
-            return Err(SubscribeReason::WildcardSubscriptionsNotSupported.into());
-        }
-        if identifier.is_some()
-            && !settings.subscription_identifier_available
-            && !announced().subscription_identifier_available
-        {
-            return Err(SubscribeReason::SubscriptionIdentifiersNotSupported.into());
-        }
-        if filter.as_str().len() > settings.topic_bytes
-            || (filter.as_str().len() >= settings.topic_levels && levels() > settings.topic_levels)
-        {
-            return Err(SubscribeReason::TopicFilterInvalid.into());
-        }
+        self.check_availability(index, filter, identifier)?;
         match self.state.may_subscribe(index, filter, request.options.qos, checks) {
             Some(true) => {}
             Some(false) => return Err(SubscribeReason::NotAuthorized.into()),
             None => return Err(SubscribeError::Unfinished),
         }
-        let held = self.state.sessions[session].subscriptions();
-        let is_new = held.get(filter.as_str()).is_none();
-        if is_new
-            && self
-                .state
-                .memory
-                .share()
-                .admits(self.state.client_bytes(session), subscription_bytes(filter.as_str()))
-                .is_err()
-        {
-            self.state.counters().resources_refused_memory.add(1);
-            return Err(SubscribeReason::QuotaExceeded.into());
-        }
-        if held.len() >= self.state.quota_state.quotas().subscriptions && is_new {
-            return Err(SubscribeReason::QuotaExceeded.into());
-        }
-        let user = self.state.sessions.user(session);
-        if is_new && user.is_some_and(|user| !user.has_room_for_subscription(&self.state.quota_state.quotas().of_user))
-        {
-            self.state.counters().subscriptions_refused_for_user.add(1);
-            return Err(SubscribeReason::QuotaExceeded.into());
-        }
-        if is_new && self.state.disk_error_for_session(session).is_some() {
-            self.state.counters().resources_refused_disk.add(1);
-            return Err(SubscribeReason::QuotaExceeded.into());
-        }
-        if is_new && !M::has_room_for_filter(&mut self.state, session, filter.as_str()) {
-            return Err(SubscribeReason::QuotaExceeded.into());
+        if self.state.sessions[session].subscriptions().get(filter.as_str()).is_none() {
+            self.check_subscription_quotas(session, filter.as_str())?;
         }
         let offered = self.state.connections[index].max_qos(self.state.config.settings().max_qos);
         let max_qos = if filter.share().is_some() { offered.min(M::SHARED_MAX_QOS) } else { offered };
         Ok(request.options.qos.min(max_qos))
+    }
+
+    /// Checks that the settings allow such a filter. The limits in the client's CONNACK hold too if a reload has lowered them since.
+    fn check_availability(
+        &self,
+        index: ConnectionIndex,
+        filter: TopicFilter<'_>,
+        identifier: Option<SubscriptionId>,
+    ) -> Result<(), SubscribeReason> {
+        let settings = self.state.config.settings();
+        let announced = || self.state.server_limits(index);
+        if filter.share().is_some()
+            && !settings.shared_subscription_available
+            && !announced().shared_subscription_available
+        {
+            return Err(SubscribeReason::SharedSubscriptionsNotSupported);
+        }
+        if !settings.wildcard_subscription_available
+            && filter.has_wildcard()
+            && !announced().wildcard_subscription_available
+        {
+            return Err(SubscribeReason::WildcardSubscriptionsNotSupported);
+        }
+        if identifier.is_some()
+            && !settings.subscription_identifier_available
+            && !announced().subscription_identifier_available
+        {
+            return Err(SubscribeReason::SubscriptionIdentifiersNotSupported);
+        }
+        let levels = || filter.as_str().bytes().filter(|byte| *byte == b'/').count() + 1;
+        if filter.as_str().len() > settings.topic_bytes
+            || (filter.as_str().len() >= settings.topic_levels && levels() > settings.topic_levels)
+        {
+            return Err(SubscribeReason::TopicFilterInvalid);
+        }
+        Ok(())
+    }
+
+    /// Checks that a session and its user may have one more subscription.
+    fn check_subscription_quotas(&mut self, session: SessionIndex, filter: &str) -> Result<(), SubscribeReason> {
+        let state = &mut self.state;
+        if state.memory.share().admits(state.client_bytes(session), subscription_bytes(filter)).is_err() {
+            state.counters().resources_refused_memory.add(1);
+            return Err(SubscribeReason::QuotaExceeded);
+        }
+        if state.sessions[session].subscriptions().len() >= state.quota_state.quotas().subscriptions {
+            return Err(SubscribeReason::QuotaExceeded);
+        }
+        let user = state.sessions.user(session);
+        if user.is_some_and(|user| !user.has_room_for_subscription(&state.quota_state.quotas().of_user)) {
+            state.counters().subscriptions_refused_for_user.add(1);
+            return Err(SubscribeReason::QuotaExceeded);
+        }
+        if state.disk_error_for_session(session).is_some() {
+            state.counters().resources_refused_disk.add(1);
+            return Err(SubscribeReason::QuotaExceeded);
+        }
+        if !M::has_room_for_filter(state, session, filter) {
+            return Err(SubscribeReason::QuotaExceeded);
+        }
+        Ok(())
     }
 
     /// Makes or replaces a subscription. Returns its replay of retained messages.
@@ -361,25 +369,7 @@ impl<M: Mode> Shard<M> {
             }
         };
         let scan = self.add_route(session, format_request, &record, sends_retained)?;
-        // After the messages that are queued already.
-        let after = self.state.sessions[session]
-            .outbound()
-            .map_or(0, |outbound| outbound.left_queue() + outbound.queued() as u64);
-        let mut charge = Charge::new(self.state.memory.ledger(), Kind::Replay);
-        charge.set(size_of::<Replay>() + format_request.filter.len());
-        let replaces = existed;
-        Some(Replay {
-            after,
-            scan,
-            next: None,
-            load_queue: LoadQueue::default(),
-            qos,
-            identifier,
-            format: format_request.format,
-            live_from: M::live_start(&self.state, session),
-            replaces,
-            charge,
-        })
+        Some(self.state.new_replay(session, scan, &record, existed))
     }
 
     /// Adds a subscription to the tree and the exchange. Returns the scan for matching retained messages if `sends_retained`.
@@ -442,7 +432,7 @@ impl<M: Mode> Shard<M> {
         let key = self.state.sessions.key(session);
         let room = self.state.sessions.entry(session).member_credit();
         let number = M::session_number(&self.state, session);
-        let member = Member {
+        let member = GroupMember {
             session: key,
             number,
             qos: record.options.qos,
@@ -461,7 +451,12 @@ impl<M: Mode> Shard<M> {
     }
 
     /// Counts the end of a subscription, and removes it from the tree and the exchange.
-    pub(crate) fn leave(&mut self, session: SessionIndex, filter: TopicFilter<'_>, format: Option<Format>) {
+    pub(crate) fn remove_subscription(
+        &mut self,
+        session: SessionIndex,
+        filter: TopicFilter<'_>,
+        format: Option<Format>,
+    ) {
         self.state.counters().subscriptions.subtract(1);
         self.remove_route(session, filter, format);
     }

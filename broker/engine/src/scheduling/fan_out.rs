@@ -189,7 +189,7 @@ mod tests {
 
         fn write(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) {
             let len = shard.output(id).map_or(0, |output| output.pending_bytes());
-            shard.sent(id, len, NOW_MS);
+            shard.advance_output(id, len, NOW_MS);
             self.written.push((id, len));
         }
 

@@ -73,7 +73,7 @@ pub fn turn<M: Mode, S: Io<M>>(shard: &mut Shard<M>, io: &mut S, now_ms: u64) ->
     shard.state.log.end_frame();
     M::detach_paused_output(&mut shard.state);
     M::end_turn(shard, io);
-    if shard.state.tap.traces.has_open() {
+    if shard.state.operations.has_open_spans() {
         shard.state.end_spans();
     }
 
@@ -242,7 +242,7 @@ impl<M: Mode> Shard<M> {
             || self.state.log.has_unreported_failure()
             || self.state.has_spill_work()
             || self.has_scans()
-            || self.state.share_queues.any_unanswered()
+            || self.state.routing.any_unanswered()
             || self.has_contracts_to_publish()
             || self.config_cell.has_update()
             || M::has_work(self)

@@ -11,12 +11,12 @@ use crate::shard::ShardState;
 impl<M: Mode> Shard<M> {
     /// Applies these settings if they have changed.
     pub(crate) fn apply_settings(&mut self, settings: &Arc<Settings>) {
-        let ShardState { config, quota_state, memory, spill, context, clock, .. } = &mut self.state;
+        let ShardState { config, quota_state, memory, spill, operations, context, clock, .. } = &mut self.state;
         if config.has_applied(settings) {
             return;
         }
         let is_retimed = config.settings().shared_ack_timeout_s != settings.shared_ack_timeout_s;
-        self.sys.change(context.shard(), settings, clock.now_ms());
+        operations.apply_settings(context.shard(), settings, clock.now_ms());
         memory.set_limits(settings.memory_limits());
         spill.set_loaded_max(settings.loaded_max_bytes());
         let changed = quota_state.apply_limits(settings.quotas(), settings.flapping());

@@ -1,5 +1,6 @@
 //! One shard of the broker: its state.
 
+mod receive;
 mod state;
 mod steps;
 
@@ -9,22 +10,17 @@ use crate::connection::connections::Connections;
 use crate::connection::paused_readers::PausedReaders;
 use crate::connection::quota_state::QuotaState;
 use crate::mode::Mode;
-use crate::operations::admin_query::AdminQueries;
 use crate::operations::latency::LatencyRecorder;
-use crate::operations::sys::SysTopics;
-use crate::operations::tap::TapState;
-use crate::routing::discovery::PublishedContracts;
-use crate::routing::metered::MeteredFilters;
-use crate::routing::publish_packets::PublishPackets;
+use crate::operations::state::OperationsState;
 use crate::routing::route::SubscriptionTable;
-use crate::routing::scans::Scans;
 use crate::routing::shard_outbox::ShardOutboxes;
-use crate::routing::share_queue::ShareQueues;
+use crate::routing::state::RoutingState;
 use crate::scheduling::clock::Clock;
 use crate::scheduling::jobs::Jobs;
 use crate::scheduling::work_budget::WorkBudget;
 use crate::session::message_loss::LossLog;
 use crate::session::sessions::Sessions;
+use crate::session::throttled::ThrottledSessions;
 use crate::settings::config::ConfigReader;
 use crate::settings::current_config::CurrentConfig;
 use crate::shard_context::ShardContext;
@@ -41,8 +37,6 @@ use crate::storage::spill::SpillState;
 pub struct Shard<M: Mode> {
     pub(crate) state: ShardState<M>,
     pub(crate) table: SubscriptionTable,
-    pub(crate) sys: SysTopics,
-    pub(crate) published_contracts: PublishedContracts,
     pub(crate) config_cell: ConfigReader,
     next_retained_expiry_ms: u64,
     /// For each shard, a batch that is not fully processed, with the number of processed entries.
@@ -75,24 +69,16 @@ pub(crate) struct ShardState<M: Mode> {
     pub(crate) work_budget: WorkBudget,
     /// Measures the latency of messages and acknowledgements.
     pub(crate) latency_recorder: LatencyRecorder,
-    /// The encoded packets of the current message.
-    pub(crate) packets: PublishPackets,
     /// Work that takes several turns.
     pub(crate) jobs: Jobs,
-    /// Searches for retained messages.
-    pub(crate) scans: Scans,
-    /// Queues of shared subscriptions.
-    pub(crate) share_queues: ShareQueues,
-    /// Queries of operators.
-    pub(crate) admin_queries: AdminQueries,
+    pub(crate) routing: RoutingState,
+    pub(crate) operations: OperationsState,
     /// Messages that are spilled to disk.
     pub(crate) spill: SpillState,
+    /// The sessions that block filters on all shards until they have caught up.
+    pub(crate) throttled: ThrottledSessions,
     /// Sessions that are losing messages.
     pub(crate) loss_log: LossLog,
-    /// The taps on published messages.
-    pub(crate) tap: TapState,
-    /// The topic filters by which messages are counted.
-    pub(crate) metered: MeteredFilters,
     /// The state of the mode.
     pub(crate) mode: M::State,
 }

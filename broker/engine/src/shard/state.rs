@@ -12,13 +12,10 @@ use crate::connection::quota_state::QuotaState;
 use crate::counters::Counters;
 use crate::index::{ConnectionId, ConnectionIndex, SessionIndex};
 use crate::mode::Mode;
-use crate::operations::admin_query::AdminQueries;
 use crate::operations::latency::LatencyRecorder;
-use crate::operations::tap::TapState;
-use crate::routing::publish_packets::PublishPackets;
-use crate::routing::scans::Scans;
+use crate::operations::state::OperationsState;
 use crate::routing::shard_outbox::ShardOutboxes;
-use crate::routing::share_queue::ShareQueues;
+use crate::routing::state::RoutingState;
 use crate::scheduling::clock::Clock;
 use crate::scheduling::jobs::Jobs;
 use crate::scheduling::timer_wheel::Timer;
@@ -26,6 +23,7 @@ use crate::scheduling::work_budget::WorkBudget;
 use crate::session::drops::DropReason;
 use crate::session::message_loss::LossLog;
 use crate::session::sessions::Sessions;
+use crate::session::throttled::ThrottledSessions;
 use crate::settings::current_config::CurrentConfig;
 use crate::shard_context::ShardContext;
 use crate::shared::Shared;
@@ -49,18 +47,15 @@ impl<M: Mode> ShardState<M> {
             outboxes: ShardOutboxes::new(context.exchange().shards()),
             paused_readers: PausedReaders::default(),
             log: JournalWriter::new(journal),
-            memory: MemoryBudget::new(share, settings.connection_output_bytes, throttle),
+            memory: MemoryBudget::new(share, settings.connection_output_bytes),
             work_budget: WorkBudget::default(),
             latency_recorder: LatencyRecorder::default(),
-            packets: PublishPackets::default(),
             jobs: Jobs::default(),
-            scans: Scans::default(),
-            share_queues: ShareQueues::default(),
-            admin_queries: AdminQueries::default(),
             spill: SpillState::default(),
+            throttled: ThrottledSessions::new(throttle),
             loss_log: LossLog::default(),
-            tap: TapState::default(),
-            metered: config.metered().clone(),
+            routing: RoutingState::new(config.metered().clone(), settings.contract_discovery),
+            operations: OperationsState::new(shard, settings, now_ms),
             config: CurrentConfig::new(&config),
             mode,
             context,

@@ -1,25 +1,18 @@
 //! One shard of the broker: the methods that drive it.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use tautwire_memory::MemoryLedger;
-use tautwire_protocol::{
-    ConnectReason, DecodeError, DecodeOptions, Disconnect, DisconnectReason, Fault, FixedHeader, Packet, PacketType,
-    ReasonCode, ShortAcknowledgement, decode_body, decode_publish,
-};
+use tautwire_protocol::{Disconnect, DisconnectReason, Packet, ReasonCode};
 use tautwire_router::ShardIndex;
 use tautwire_session::AckLevel;
 
-use super::{Handled, Shard, ShardState};
-use crate::connection::connections::{Chunk, Output, PauseReason, Phase};
+use super::{Shard, ShardState};
+use crate::connection::connections::{Output, PauseReason, Phase};
 use crate::connection::origin::ConnectionOrigin;
-use crate::connection::read_ahead::can_overtake;
 use crate::counters::Counters;
 use crate::index::{ConnectionId, ConnectionIndex};
 use crate::mode::Mode;
-use crate::operations::sys::SysTopics;
-use crate::routing::discovery::PublishedContracts;
 use crate::routing::publish_packets::SHARED_PAYLOAD_BYTES;
 use crate::routing::route::SubscriptionTable;
 use crate::scheduling::fan_out::FanOutBudget;
@@ -31,12 +24,6 @@ use crate::shared::Shared;
 /// How often expired retained messages are removed, and how many at a time.
 const RETAINED_EXPIRY_MS: u64 = 5_000;
 const RETAINED_EXPIRY_MAX: usize = 1_000;
-/// Bytes that may be read from a connection at a time while memory for input is free.
-const READ_MIN_BYTES: usize = 4 << 10;
-/// The same while none is free: acknowledgements in the input free some.
-const READ_UNDER_PRESSURE_BYTES: usize = 512;
-/// Bytes of an incomplete packet that are always buffered: the second half of an acknowledgement frees memory.
-const INPUT_RESERVED_BYTES: usize = 256;
 
 /// The bytes that a will is assumed to cost for each receiver once its size is unknown: no more are copied.
 const WILL_BYTES: usize = SHARED_PAYLOAD_BYTES;
@@ -45,16 +32,11 @@ impl<M: Mode> Shard<M> {
     /// Creates shard `index` of the broker.
     pub fn new(index: ShardIndex, shared: Shared, mode: M, now_ms: u64) -> Shard<M> {
         let config_cell = ConfigReader::new(shared.config_cell.clone());
-        let settings = shared.config_cell.current().settings.clone();
-        let (sys, published_contracts) =
-            (SysTopics::new(index, &settings, now_ms), PublishedContracts::new(settings.contract_discovery));
         let partial_batches = (0..shared.exchange.shards()).map(|_| None).collect();
         let state = ShardState::new(index, shared, mode, now_ms);
         Shard {
             state,
             table: SubscriptionTable::default(),
-            sys,
-            published_contracts,
             config_cell,
             next_retained_expiry_ms: now_ms,
             partial_batches,
@@ -107,246 +89,6 @@ impl<M: Mode> Shard<M> {
         if let Some(peer_info) = self.state.connections.get(id).and_then(|connection| connection.peer_info()) {
             peer_info.update(complete);
         }
-    }
-
-    /// Processes bytes from the network: `range` of `chunk`, which begins with the unconsumed rest of earlier input. Returns how many were
-    /// consumed: all complete packets, unless reading is paused or the connection is being moved or closed.
-    ///
-    /// Reading from a connection is paused when its packets cause large fan-outs; the packets behind them wait.
-    pub fn receive(&mut self, id: ConnectionId, chunk: &Chunk, range: Range<usize>, now_ms: u64) -> usize {
-        self.state.clock.set(now_ms);
-        let output_max_bytes = self.state.memory.output_max_bytes();
-        let mut budget = FanOutBudget::begin(&self.state);
-        let mut at = range.start;
-        while at < range.end {
-            let Some(index) = self.state.connections.find(id) else { return range.len() };
-            let connection = &mut self.state.connections[index];
-            if connection.phase() == Phase::Closing {
-                return range.len();
-            }
-            if connection.is_reading_paused() {
-                if connection.can_read_ahead() {
-                    at = self.process_behind_paused(index, chunk, at..range.end);
-                }
-                break;
-            }
-            if connection.pending_bytes() > output_max_bytes {
-                // Responses are never dropped, so reading from a client that does not read them is paused.
-                connection.pause_reading(PauseReason::Output);
-                self.state.counters().clients_paused_for_output.add(1);
-                break;
-            }
-            if M::pause_for_acks(&mut self.state, index) {
-                break;
-            }
-            match self.receive_packet(index, chunk, at..range.end) {
-                (consumed, Handled::Done) if consumed > 0 => {
-                    at += consumed;
-                    self.record_consumed(index, consumed);
-                    self.state.work_budget.count_packet();
-                    if budget.is_spent_after(&self.state, consumed) {
-                        break;
-                    }
-                }
-                (_, Handled::Ended) => {
-                    at = range.end;
-                    break;
-                }
-                (length, Handled::Later) => {
-                    let connection = &mut self.state.connections[index];
-                    if connection.can_read_ahead() {
-                        connection.set_read_ahead_bytes(length.max(connection.read_ahead_bytes()));
-                        at = self.process_behind_paused(index, chunk, at..range.end);
-                    } else if connection.is_challenged()
-                        && matches!(
-                            self.on_challenged_input(index, &chunk.bytes()[at..range.end], length),
-                            Handled::Ended
-                        )
-                    {
-                        at = range.end;
-                    }
-                    break;
-                }
-                (_, Handled::Done) => break,
-            }
-        }
-        if self.finish_source(&budget) {
-            self.pause_for_fan_out(id);
-        }
-        self.track_incomplete(id, at > range.start, at < range.end);
-        self.disconnect_overruns();
-        at - range.start
-    }
-
-    /// Processes packets behind the first one in `range`, which waits. Returns where the input to buffer begins.
-    fn process_behind_paused(&mut self, index: ConnectionIndex, chunk: &Chunk, range: Range<usize>) -> usize {
-        match self.read_ahead(index, &chunk.bytes()[range.clone()]) {
-            Handled::Ended => range.end,
-            Handled::Done | Handled::Later => range.start,
-        }
-    }
-
-    /// Adjusts the read-ahead after bytes at the front of the input were consumed.
-    #[inline]
-    fn record_consumed(&mut self, index: ConnectionIndex, consumed: usize) {
-        let connection = &mut self.state.connections[index];
-        let ahead_bytes = connection.read_ahead_bytes();
-        if ahead_bytes > 0 {
-            connection.set_read_ahead_bytes(ahead_bytes.saturating_sub(consumed));
-        }
-    }
-
-    /// Handles the packet at the start of `range` if it is complete. Returns its length.
-    fn receive_packet(&mut self, index: ConnectionIndex, chunk: &Chunk, range: Range<usize>) -> (usize, Handled) {
-        let bytes = &chunk.bytes()[range.clone()];
-        let connection = &self.state.connections[index];
-        let max_packet_size = connection.packet_max_bytes(self.state.config.settings().maximum_packet_size_bytes);
-        let version = connection.version();
-        let header = match FixedHeader::decode(bytes, &DecodeOptions { version, max_packet_size }) {
-            Ok(header) => header,
-            Err(error) => match self.state.decode_with_connack_limits(index, bytes, &error) {
-                Some(header) => header,
-                None => return (0, self.refuse(index, bytes, &error)),
-            },
-        };
-        let length = header.total_len();
-        let connection = &mut self.state.connections[index];
-        let awaiting_connect = connection.phase() == Phase::AwaitingConnect;
-        if awaiting_connect != (header.packet_type == PacketType::Connect) {
-            return (0, self.unexpected_packet(index, awaiting_connect));
-        }
-        if bytes.len() < length {
-            return (0, Handled::Done);
-        }
-        // AUTH may be processed ahead of a waiting CONNECT, acknowledgements ahead of a waiting PUBLISH.
-        let can_read_ahead = can_overtake(header.packet_type) || header.packet_type == PacketType::Auth;
-        if can_read_ahead && connection.read_ahead_bytes() >= length {
-            return (length, Handled::Done);
-        }
-        if M::pause_for_storage(&mut self.state, index, &header, bytes[0]) {
-            return (length, Handled::Later);
-        }
-        self.state.log.begin_packet();
-        self.state.connections[index].record_received(self.state.clock.now_ms());
-        self.state.counters().packets_received.add(1);
-        let body = &bytes[header.header_len..length];
-        let handled = if header.packet_type == PacketType::Publish {
-            if self.state.quota_state.limits_publish_rate() && self.state.pause_for_rate(index, length) {
-                self.state.counters().packets_received.subtract(1);
-                return (length, Handled::Later);
-            }
-            match decode_publish(&header, body, version) {
-                Ok(publish) => {
-                    let payload_at = range.start + length - publish.payload.len();
-                    if self.state.connections[index].is_mounted() {
-                        self.on_mounted_publish(index, &publish, chunk, payload_at)
-                    } else {
-                        self.on_publish(index, &publish, chunk, payload_at)
-                    }
-                }
-                Err(error) => self.refuse(index, bytes, &error),
-            }
-        } else if let Some(acknowledgement) = ShortAcknowledgement::decode(&header, body) {
-            self.on_short_ack(index, acknowledgement)
-        } else {
-            match decode_body(&header, body, version) {
-                Ok(packet) => self.on_packet(index, &packet),
-                Err(error) => self.refuse(index, bytes, &error),
-            }
-        };
-        if matches!(handled, Handled::Later) {
-            self.state.counters().packets_received.subtract(1);
-            // Of the packets that are processed again, only PUBLISH comes from a connection with a rate limit.
-            self.state.refund_rate(index, length);
-        }
-        (length, handled)
-    }
-
-    /// Answers malformed bytes [MQTT 5.0 section 4.13]; more bytes may still complete an incomplete packet.
-    #[cold]
-    fn refuse(&mut self, index: ConnectionIndex, bytes: &[u8], error: &DecodeError) -> Handled {
-        match error.fault {
-            Fault::Incomplete { .. } => return Handled::Done,
-            Fault::OverLimit => self.state.counters().packets_too_large.add(1),
-            Fault::Malformed | Fault::ProtocolError => self.state.counters().protocol_errors.add(1),
-        }
-        log::debug!("connection {index} of {:?}: {error}", self.state.context.shard());
-        if self.state.connections[index].phase() == Phase::AwaitingConnect {
-            self.refuse_connect_bytes(index, bytes, error);
-            return Handled::Ended;
-        }
-        let reason = DisconnectReason::try_from(error.reason).unwrap_or(DisconnectReason::MalformedPacket);
-        self.disconnect(index, reason, error.cause.code());
-        Handled::Ended
-    }
-
-    /// A first packet that is not CONNECT is not answered [MQTT-3.1.0-1]; a second CONNECT is a Protocol Error
-    /// [MQTT-3.1.0-2].
-    #[cold]
-    fn unexpected_packet(&mut self, index: ConnectionIndex, awaiting_connect: bool) -> Handled {
-        self.state.counters().protocol_errors.add(1);
-        if awaiting_connect {
-            self.close(index);
-        } else {
-            self.disconnect(index, DisconnectReason::ProtocolError, "a second CONNECT");
-        }
-        Handled::Ended
-    }
-
-    /// Starts or stops the timeout for an incomplete packet.
-    fn track_incomplete(&mut self, id: ConnectionId, consumed: bool, incomplete: bool) {
-        let now_ms = self.state.clock.now_ms();
-        let deadline_ms = now_ms + u64::from(self.state.config.settings().incomplete_packet_timeout_s) * 1000;
-        let Some(index) = self.state.connections.find(id) else { return };
-        if self.state.connections[index].track_incomplete(consumed, incomplete, now_ms) {
-            self.state.arm_connection(index, deadline_ms);
-        }
-    }
-
-    /// The most bytes to read from a connection at a time: the less memory is free, the fewer.
-    #[inline]
-    pub fn read_max_bytes(&self) -> usize {
-        let read_bytes = usize::try_from(self.state.memory.share().read_bytes()).unwrap_or(usize::MAX);
-        if read_bytes >= READ_MIN_BYTES {
-            read_bytes
-        } else if self.state.memory.share().input_bytes() > 0 {
-            READ_MIN_BYTES
-        } else {
-            READ_UNDER_PRESSURE_BYTES
-        }
-    }
-
-    /// Whether the caller may buffer `rest` of a connection's input, which takes `held_bytes`: an incomplete packet, or complete packets
-    /// behind one that waits.
-    ///
-    /// If there is no memory for it, reading from an MQTT 3.1.1 client is paused until there is some. A 5.0 client can be notified: its
-    /// connection is ended, the input is to be discarded, and the result is false.
-    pub fn can_buffer_input(&mut self, id: ConnectionId, rest: &[u8], held_bytes: usize) -> bool {
-        let Some(index) = self.state.connections.find(id) else { return false };
-        let ShardState { connections, memory, .. } = &mut self.state;
-        let connection = &mut connections[index];
-        connection.set_input_bytes(held_bytes, memory.ledger());
-        // The bytes are in the ledger already. The client's other memory use does not matter: a packet that has begun must be completed.
-        // Input of a paused connection has only been read while memory was free.
-        if held_bytes <= INPUT_RESERVED_BYTES
-            || (connection.is_reading_paused() && !memory.share().is_input_full())
-            || memory.share().can_buffer_input(held_bytes)
-            || connection.phase() == Phase::Closing
-            || self.state.pause_for_input(index, rest, held_bytes)
-        {
-            return true;
-        }
-        let ShardState { connections, memory, .. } = &mut self.state;
-        let connection = &mut connections[index];
-        connection.set_input_bytes(0, memory.ledger());
-        self.state.counters().resources_refused_memory.add(1);
-        const WHY: &str = "there is no memory for an incomplete packet";
-        if self.state.connections[index].phase() == Phase::AwaitingConnect {
-            self.refuse_partial_connect(index, rest, ConnectReason::QuotaExceeded, WHY);
-        } else {
-            self.disconnect(index, DisconnectReason::QuotaExceeded, WHY);
-        }
-        false
     }
 
     /// Whether reading from the connection is paused until [`Action::Resume`](crate::Action::Resume).
@@ -439,7 +181,7 @@ impl<M: Mode> Shard<M> {
         self.publish_sys();
         self.publish_contracts();
         self.state.check_members();
-        if self.state.share_queues.any_unanswered() {
+        if self.state.routing.any_unanswered() {
             self.state.report_to_more_queues();
         }
         self.continue_scans();
@@ -473,11 +215,11 @@ impl<M: Mode> Shard<M> {
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
         let next = [
             self.state.clock.next_ms(),
-            self.sys.next_ms(),
+            self.state.operations.next_due_ms(),
             self.state.paused_readers.next_retry_ms(),
             self.state.next_spill_ms(),
-            self.state.memory.throttled.next_check_ms(),
-            self.state.share_queues.next_due_ms(),
+            self.state.throttled.next_check_ms(),
+            self.state.routing.next_due_ms(),
         ];
         let earliest_ms = next.iter().fold(u64::MAX, |earliest_ms, due_ms| earliest_ms.min(due_ms.unwrap_or(u64::MAX)));
         (earliest_ms < u64::MAX).then_some(earliest_ms)
@@ -499,7 +241,7 @@ impl<M: Mode> Shard<M> {
     }
 
     /// Records that `written` bytes of the output were sent. Returns whether output is still pending.
-    pub fn sent(&mut self, id: ConnectionId, written: usize, now_ms: u64) -> bool {
+    pub fn advance_output(&mut self, id: ConnectionId, written: usize, now_ms: u64) -> bool {
         self.state.clock.set(now_ms);
         self.state.counters().bytes_sent.add(written as u64);
         self.state.work_budget.count_written(written);

@@ -9,6 +9,9 @@ use crate::index::ConnectionIndex;
 const LARGE_FRAME_BYTES: usize = 4 << 20;
 
 /// A shard's journal, and the connections that wait for it. Without a persistent journal, none ever waits.
+///
+/// `J::PERSISTENT` is checked only where a field is written in every packet or turn, or read in every PUBLISH, so that a broker without a
+/// log does not touch that memory. The methods of a journal that persists nothing do nothing.
 #[derive(Debug)]
 pub(crate) struct JournalWriter<J> {
     journal: J,
@@ -79,15 +82,13 @@ impl<J: Journal> JournalWriter<J> {
     /// Closes the frame. Call it only between packets.
     #[inline]
     pub(crate) fn end_frame(&mut self) {
-        if J::PERSISTENT {
-            self.journal.end_frame();
-        }
+        self.journal.end_frame();
     }
 
     /// Closes the frame if it has become large. Call it only between packets and deadlines.
     #[inline]
     pub(crate) fn end_large_frame(&mut self) {
-        if J::PERSISTENT && self.journal.frame_bytes() > LARGE_FRAME_BYTES {
+        if self.journal.frame_bytes() > LARGE_FRAME_BYTES {
             self.journal.end_frame();
         }
     }
@@ -116,13 +117,13 @@ impl<J: Journal> JournalWriter<J> {
     /// Whether the log is lagging, so that input must be limited.
     #[inline]
     pub(crate) fn is_lagging(&self) -> bool {
-        J::PERSISTENT && self.journal.is_lagging()
+        self.journal.is_lagging()
     }
 
     /// Whether all complete frames have their position in the log, before all frames that any shard completes later.
     #[inline]
     pub(crate) fn has_submitted_all(&self) -> bool {
-        !J::PERSISTENT || self.journal.has_submitted_all()
+        self.journal.has_submitted_all()
     }
 
     /// The position up to which the log satisfies `level`.
@@ -134,7 +135,7 @@ impl<J: Journal> JournalWriter<J> {
     /// Whether the log has failed and this was not reported yet.
     #[inline]
     pub(crate) fn has_unreported_failure(&self) -> bool {
-        J::PERSISTENT && !self.is_failure_reported && self.journal.state() == LogState::Failed
+        !self.is_failure_reported && self.journal.state() == LogState::Failed
     }
 
     // Waiting connections.
@@ -169,7 +170,7 @@ impl<J: Journal> JournalWriter<J> {
     #[inline]
     pub(crate) fn has_durable_progress(&self) -> bool {
         let has_waiting = !self.paused_output.is_empty() || !self.delayed_acks.is_empty();
-        J::PERSISTENT && has_waiting && self.progress() > self.released
+        has_waiting && self.progress() > self.released
     }
 
     /// Notes the progress of the log, just before waiting connections are released.

@@ -92,7 +92,7 @@ fn the_will_of_a_disconnected_client_is_checked_with_the_new_config() {
             if has_contract {
                 next.contracts = contracts();
             }
-            next.review(Arc::new(|visitor| {
+            next.recheck_clients(Arc::new(|visitor| {
                 if visitor.client_id == "w" { RecheckOutcome::Unknown } else { RecheckOutcome::Accepted }
             }));
         });
@@ -155,7 +155,7 @@ fn a_client_that_is_no_longer_known_is_refused() {
         let client = world.connection();
         world.send(client, &Packet::Connect(connect(client_id, &[])));
         assert!(world.auth_request(client).is_some(), "the client is not authenticated");
-        world.change_and_admit(client, "bob", |next| next.review(Arc::new(|_| RecheckOutcome::Banned)));
+        world.change_and_admit(client, "bob", |next| next.recheck_clients(Arc::new(|_| RecheckOutcome::Banned)));
         assert_eq!(world.received(V5, client, connack), [(false, ConnectReason::NotAuthorized)]);
     }
 }

@@ -407,7 +407,7 @@ impl Io<Volatile> for Node {
         let count = output.fill(&mut slices, usize::MAX);
         let bytes: Vec<u8> = slices[..count].iter().flat_map(|slice| slice.iter().copied()).collect();
         socket.output.extend(&bytes);
-        shard.sent(id, bytes.len(), self.now_ms);
+        shard.advance_output(id, bytes.len(), self.now_ms);
     }
 
     fn end_turn(&mut self, _: &mut Shard<Volatile>) -> NextTurn {

@@ -403,7 +403,7 @@ impl<M: Mode, C: Choices> Io<M> for SimulatedIo<'_, M, C> {
                 "{written} of {pending} bytes were written"
             );
             self.network.progress += written as u64;
-            let more = shard.sent(connection, written, self.network.now_ms);
+            let more = shard.advance_output(connection, written, self.network.now_ms);
             if !more {
                 break;
             }
@@ -414,7 +414,7 @@ impl<M: Mode, C: Choices> Io<M> for SimulatedIo<'_, M, C> {
         let socket = &mut self.network.sockets[id.0];
         socket.outbound = written;
         if socket.write_waits {
-            shard.sent(connection, 0, self.network.now_ms);
+            shard.advance_output(connection, 0, self.network.now_ms);
         } else if socket.draining_until_ms.is_some() {
             self.release(shard, id);
         }

@@ -30,7 +30,7 @@ impl Connections {
     pub(crate) fn write<M: Mode>(&mut self, shard: &mut Shard<M>, id: ConnectionId) {
         let Some(socket) = self.sockets.get(id) else { return };
         if socket.write_armed {
-            shard.sent(id, 0, self.now_ms);
+            shard.advance_output(id, 0, self.now_ms);
             return;
         }
         let Some(mut transport) = self.sockets.transport(id) else { return };
@@ -39,7 +39,7 @@ impl Connections {
                 Ok(None) => break,
                 Ok(Some(WriteResult { output_bytes, transport_bytes })) => {
                     shard.counters().bytes_sent.add(transport_bytes as u64);
-                    if !shard.sent(id, output_bytes, self.now_ms) && !transport.has_transport_bytes(0) {
+                    if !shard.advance_output(id, output_bytes, self.now_ms) && !transport.has_transport_bytes(0) {
                         break;
                     }
                 }
@@ -71,7 +71,7 @@ impl Connections {
             self.handle_peer_close(shard, id);
             return;
         }
-        shard.sent(id, 0, self.now_ms);
+        shard.advance_output(id, 0, self.now_ms);
         socket.write_armed = true;
         let both = Interest::READABLE | Interest::WRITABLE;
         if socket.watched && self.registry.reregister(&mut socket.stream, token_of(id), both).is_err() {

@@ -424,7 +424,7 @@ impl Reloader {
                 if let Some(contracts) = contracts {
                     next.contracts = contracts;
                 }
-                next.review(client_check);
+                next.recheck_clients(client_check);
             }),
             // After the rules are in effect: clients accepted by the new authenticator are subject to them. Clients accepted before are
             // rechecked.

@@ -2,7 +2,18 @@
 
 mod steps;
 
-use tautwire_protocol::{Connect, ProtocolVersion};
+use std::borrow::Cow;
+
+use tautwire_protocol::{Connect, ConnectReason, ProtocolVersion};
+
+/// The reason code and reason string with which a CONNECT is refused.
+pub(crate) struct ConnectRefusal(pub(crate) ConnectReason, pub(crate) Cow<'static, str>);
+
+impl ConnectRefusal {
+    pub(crate) fn too_many_sessions() -> ConnectRefusal {
+        ConnectRefusal(ConnectReason::QuotaExceeded, "the limit on sessions is reached".into())
+    }
+}
 
 /// What a refused CONNECT says of its client.
 #[derive(Debug, Clone, Copy)]

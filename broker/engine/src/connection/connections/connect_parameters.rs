@@ -11,14 +11,14 @@ use crate::index::ServerLimitsIndex;
 pub(crate) struct ConnectParameters {
     pub(crate) version: ProtocolVersion,
     /// The client accepts reason strings [MQTT-3.1.2-29].
-    pub(crate) problem_information: bool,
+    pub(in crate::connection) problem_information: bool,
     /// The session existed before the connection.
     pub(crate) resumed: bool,
     pub(crate) keep_alive_s: u16,
     /// The most QoS 1 and 2 messages that may be in flight towards the client.
     pub(crate) send_maximum: u16,
     /// Topic aliases that the client accepts.
-    pub(crate) alias_maximum: u16,
+    pub(in crate::connection) alias_maximum: u16,
     /// The limits in the client's CONNACK.
     pub(crate) server_limits: ServerLimitsIndex,
     /// The client's Maximum Packet Size, if set.

@@ -677,7 +677,7 @@ impl Connection {
 pub(crate) struct Deadlines {
     pub(crate) last_received_ms: u64,
     /// When the incomplete packet began.
-    pub(crate) incomplete_since_ms: Option<NonZeroMs>,
+    pub(in crate::connection) incomplete_since_ms: Option<NonZeroMs>,
     /// Since when output has been pending without progress.
-    pub(crate) stalled_since_ms: Option<NonZeroMs>,
+    pub(in crate::connection) stalled_since_ms: Option<NonZeroMs>,
 }

@@ -57,9 +57,9 @@ enum FlappingState {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct FlappingUpdate {
     /// The client is blocked from now on.
-    pub(crate) is_blocked: bool,
+    pub(in crate::connection) is_blocked: bool,
     /// The entry of another client was evicted.
-    pub(crate) has_evicted: bool,
+    pub(in crate::connection) has_evicted: bool,
 }
 
 impl FlappingDetector {

@@ -31,7 +31,7 @@ pub(crate) type ShardClusterState = ClusterState<Box<SessionFetch>>;
 
 /// The state of the cluster mode in each shard.
 pub struct ClusterMode {
-    pub(crate) cluster: Box<ShardClusterState>,
+    pub(super) cluster: Box<ShardClusterState>,
     /// The node's copy of the retained messages.
-    pub(crate) mirror: Arc<Mirror>,
+    pub(super) mirror: Arc<Mirror>,
 }

@@ -56,7 +56,7 @@ impl Shard<Clustered> {
         if let Err(why) = self.check_for_log(outgoing) {
             return self.refuse_message(why, outgoing, publisher);
         }
-        if self.state.tap.is_open() {
+        if self.state.operations.has_observers() {
             self.state.notify_taps(&outgoing.message, publisher);
         }
         let message = outgoing.message;
@@ -105,7 +105,7 @@ impl Shard<Clustered> {
         if let Err(why) = self.check_for_log(outgoing) {
             return self.refuse_message(why, outgoing, MessageSource::Broker).map(|_| None);
         }
-        if self.state.tap.is_open() {
+        if self.state.operations.has_observers() {
             self.state.notify_taps(&outgoing.message, MessageSource::Broker);
         }
         let message = outgoing.message;

@@ -222,7 +222,7 @@ impl Shard<Clustered> {
             self.state.leave_groups(session, false);
         }
         let cluster = &mut self.state.mode.cluster;
-        if let Some(served) = session.and_then(|session| cluster.leave(session)) {
+        if let Some(served) = session.and_then(|session| cluster.stop_serving(session)) {
             self.state.counters().acknowledged_messages_lost.add(served.acknowledged_before_stored());
         }
         self.state.counters().session_claims_lost.add(1);

@@ -28,7 +28,7 @@ impl Shard<Clustered> {
         let state = self.state.state_of(session, Some(self.state.clock.now_ms()));
         self.state.leave_groups(session, state.is_empty());
         let cluster = &mut self.state.mode.cluster;
-        if let Some(served) = cluster.leave(session) {
+        if let Some(served) = cluster.stop_serving(session) {
             cluster.push_request(ClusterRequest::Left { client: served.client(), state });
         }
         self.end_session(session);

@@ -10,7 +10,7 @@ use tautwire_session::Change;
 
 use super::cluster_state::LogPlace;
 use super::session_state::subscription_bytes;
-use crate::connection::connect::will_bytes;
+use crate::connection::will::will_bytes;
 use crate::index::SessionIndex;
 use crate::mode::{Clustered, Fit};
 use crate::shard::Shard;

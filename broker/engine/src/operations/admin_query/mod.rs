@@ -117,6 +117,17 @@ impl RunningQuery {
             RunningQuery::Remove(..) => true,
         }
     }
+
+    fn is_done(&self) -> bool {
+        match self {
+            RunningQuery::Clients(search, _) => search.is_done(),
+            RunningQuery::Why(scan, _) => scan.is_done(),
+            RunningQuery::Retained(search, _) => search.is_done(),
+            RunningQuery::Topics(search, _) => search.is_done(),
+            RunningQuery::Remove(removal, _) => removal.is_done(),
+            RunningQuery::Fetch(..) => true,
+        }
+    }
 }
 
 /// An answer that lacks only peer addresses, which `Io` provides.

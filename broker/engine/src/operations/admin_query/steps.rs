@@ -45,7 +45,7 @@ impl<M: Mode> Shard<M> {
             AdminQuery::Client(name, reply) => match self.state.sessions.find_client_session(&name) {
                 Some(session) => {
                     let detail = Box::new(self.state.client_detail(session));
-                    self.state.admin_queries.pending_answers.push(PendingAnswer::Client(detail, reply));
+                    self.state.operations.admin_queries.pending_answers.push(PendingAnswer::Client(detail, reply));
                 }
                 None => reply.send(None),
             },
@@ -61,8 +61,8 @@ impl<M: Mode> Shard<M> {
     }
 
     fn start_query(&mut self, query: RunningQuery) {
-        if self.state.admin_queries.running < ADMIN_QUERIES_MAX {
-            self.state.admin_queries.running += 1;
+        if self.state.operations.admin_queries.running < ADMIN_QUERIES_MAX {
+            self.state.operations.admin_queries.running += 1;
             self.begin(Job::AdminQuery(Box::new(query)));
         } else {
             self.state.counters().commands_rejected.add(1);
@@ -70,79 +70,56 @@ impl<M: Mode> Shard<M> {
     }
 
     /// Runs one slice of a query and returns its steps.
-    pub(crate) fn continue_query(&mut self, query: RunningQuery) -> (JobProgress, usize) {
-        let state = &mut self.state;
+    pub(crate) fn continue_query(&mut self, mut query: RunningQuery) -> (JobProgress, usize) {
         if !query.is_awaited() {
-            state.counters().admin_queries_canceled.add(1);
-            state.admin_queries.running -= 1;
+            self.state.counters().admin_queries_canceled.add(1);
+            self.state.operations.admin_queries.running -= 1;
             return (JobProgress::Done, 1);
         }
-        let (left, steps) = match query {
-            RunningQuery::Clients(mut search, reply) => match search.advance(state) {
-                steps if search.is_done() => {
-                    let page = search.finish(state);
-                    state.admin_queries.pending_answers.push(PendingAnswer::Clients(page, reply));
-                    (None, steps)
-                }
-                steps => (Some(RunningQuery::Clients(search, reply)), steps),
-            },
-            RunningQuery::Why(mut scan, reply) => match scan.advance(state) {
-                steps if scan.is_done() => {
-                    reply.send(scan.explain(self));
-                    (None, steps)
-                }
-                steps => (Some(RunningQuery::Why(scan, reply)), steps),
-            },
-            RunningQuery::Retained(mut search, reply) => {
-                match search.advance(state.context.exchange(), state.clock.now_ms()) {
-                    steps if search.is_done() => {
-                        reply.send(search.finish());
-                        (None, steps)
-                    }
-                    steps => (Some(RunningQuery::Retained(search, reply)), steps),
-                }
-            }
-            RunningQuery::Topics(mut search, reply) => {
-                match search.advance(state.context.exchange(), state.clock.now_ms()) {
-                    steps if search.is_done() => {
-                        reply.send(search.finish());
-                        (None, steps)
-                    }
-                    steps => (Some(RunningQuery::Topics(search, reply)), steps),
-                }
-            }
-            RunningQuery::Remove(mut removal, reply) => match self.continue_removal(&mut removal) {
-                steps if removal.is_done() => {
-                    reply.send(removal.finish());
-                    (None, steps)
-                }
-                steps => (Some(RunningQuery::Remove(removal, reply)), steps),
-            },
-            RunningQuery::Fetch(mut fetch, reply) => {
-                match fetch.find(state) {
-                    Ok(fetched) => reply.send(fetched),
-                    // It continues when the message was loaded.
-                    Err(spilled) => {
-                        state.read_for_query(fetch, reply, spilled);
-                        return (JobProgress::Done, 1);
-                    }
-                }
-                (None, 1)
-            }
-        };
-        match left {
-            Some(left) => (JobProgress::Unfinished(Job::AdminQuery(Box::new(left))), steps),
-            None => {
-                self.state.admin_queries.running -= 1;
-                (JobProgress::Done, steps)
-            }
+        let steps = self.advance_query(&mut query);
+        if !query.is_done() {
+            return (JobProgress::Unfinished(Job::AdminQuery(Box::new(query))), steps);
         }
+        self.answer_query(query);
+        (JobProgress::Done, steps)
+    }
+
+    fn advance_query(&mut self, query: &mut RunningQuery) -> usize {
+        let state = &mut self.state;
+        match query {
+            RunningQuery::Clients(search, _) => search.advance(state),
+            RunningQuery::Why(scan, _) => scan.advance(state),
+            RunningQuery::Retained(search, _) => search.advance(state.context.exchange(), state.clock.now_ms()),
+            RunningQuery::Topics(search, _) => search.advance(state.context.exchange(), state.clock.now_ms()),
+            RunningQuery::Remove(removal, _) => self.continue_removal(removal),
+            RunningQuery::Fetch(..) => 1,
+        }
+    }
+
+    /// Answers a query that is done, unless its message has to be loaded first.
+    fn answer_query(&mut self, query: RunningQuery) {
+        match query {
+            RunningQuery::Clients(search, reply) => {
+                let page = search.finish(&self.state);
+                self.state.operations.admin_queries.pending_answers.push(PendingAnswer::Clients(page, reply));
+            }
+            RunningQuery::Why(scan, reply) => reply.send(scan.explain(self)),
+            RunningQuery::Retained(search, reply) => reply.send(search.finish()),
+            RunningQuery::Topics(search, reply) => reply.send(search.finish()),
+            RunningQuery::Remove(removal, reply) => reply.send(removal.finish()),
+            RunningQuery::Fetch(mut fetch, reply) => match fetch.find(&mut self.state) {
+                Ok(fetched) => reply.send(fetched),
+                // It continues when the message was loaded.
+                Err(spilled) => return self.state.read_for_query(fetch, reply, spilled),
+            },
+        }
+        self.state.operations.admin_queries.running -= 1;
     }
 
     /// Completes pending answers with peer addresses from `Io`, and sends them.
     #[inline]
     pub(crate) fn answer_admin_queries(&mut self, io: &mut impl Io<M>) {
-        if !self.state.admin_queries.pending_answers.is_empty() {
+        if !self.state.operations.admin_queries.pending_answers.is_empty() {
             self.answer_all(io);
         }
     }
@@ -156,7 +133,7 @@ impl<M: Mode> Shard<M> {
                 connection.peer = io.peer(id);
             }
         };
-        for answer in std::mem::take(&mut self.state.admin_queries.pending_answers) {
+        for answer in std::mem::take(&mut self.state.operations.admin_queries.pending_answers) {
             match answer {
                 PendingAnswer::Clients(mut page, reply) => {
                     page.clients.iter_mut().for_each(|(_, summary)| complete(summary, summary.id));

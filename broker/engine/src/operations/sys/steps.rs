@@ -18,14 +18,14 @@ impl<M: Mode> Shard<M> {
     /// Publishes the `$SYS` topics if they are due.
     pub(crate) fn publish_sys(&mut self) {
         let now_ms = self.state.clock.now_ms();
-        if self.sys.next_ms.is_none_or(|at_ms| at_ms > now_ms) {
+        if self.state.operations.sys.next_ms.is_none_or(|at_ms| at_ms > now_ms) {
             return;
         }
-        self.sys.next_ms = Some(now_ms + self.sys.interval_ms);
+        self.state.operations.sys.next_ms = Some(now_ms + self.state.operations.sys.interval_ms);
         let totals = self.state.context.totals();
-        self.sys.average(&totals, now_ms);
+        self.state.operations.sys.average(&totals, now_ms);
         let (retained, retained_bytes) = self.state.context.exchange().retained();
-        let uptime_s = (now_ms - self.sys.started_ms) / 1000;
+        let uptime_s = (now_ms - self.state.operations.sys.started_ms) / 1000;
         let disconnected = totals.sessions.saturating_sub(totals.sessions_connected);
 
         self.publish_sys_topic("version", format_args!("{VERSION}"));
@@ -36,7 +36,7 @@ impl<M: Mode> Shard<M> {
             ("clients/disconnected", disconnected),
             ("clients/inactive", disconnected),
             ("clients/expired", totals.sessions_expired),
-            ("clients/maximum", self.sys.maximum_connected),
+            ("clients/maximum", self.state.operations.sys.maximum_connected),
             ("messages/stored", totals.stored_messages + retained as u64),
             ("store/messages/count", totals.stored_messages + retained as u64),
             ("store/messages/bytes", totals.stored_bytes + retained_bytes as u64),
@@ -54,7 +54,7 @@ impl<M: Mode> Shard<M> {
                 topic.clear();
                 // Writing to a string does not fail.
                 let _ = write!(topic, "load/{name}/{window}");
-                let average = self.sys.loads[row][column];
+                let average = self.state.operations.sys.loads[row][column];
                 self.publish_sys_topic(&topic, format_args!("{average:.2}"));
             }
         }
@@ -72,7 +72,7 @@ impl<M: Mode> Shard<M> {
             let _ = write!(topic, "tautwire/{name}");
             self.publish_sys_topic(&topic, format_args!("{value}"));
         });
-        M::publish_sys(self, &totals, self.sys.interval_ms);
+        M::publish_sys(self, &totals, self.state.operations.sys.interval_ms);
     }
 
     fn publish_sys_topic(&mut self, name: &str, value: std::fmt::Arguments<'_>) {

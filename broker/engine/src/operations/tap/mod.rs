@@ -98,7 +98,7 @@ impl Tap {
 pub(crate) struct TapState {
     is_open: bool,
     taps: Arc<[Arc<Tap>]>,
-    pub(crate) traces: TraceState,
+    pub(super) traces: TraceState,
 }
 
 impl TapState {

@@ -16,7 +16,7 @@ impl<M: Mode> ShardState<M> {
     /// Sends a copy of a published message to the taps that match it.
     #[cold]
     pub(crate) fn notify_taps(&self, message: &MessageRef<'_>, publisher: MessageSource) {
-        for tap in self.tap.taps.iter().filter(|tap| topic_matches(&tap.filter, message.topic)) {
+        for tap in self.operations.tap.taps.iter().filter(|tap| topic_matches(&tap.filter, message.topic)) {
             tap.try_send(self.clock.now_ms(), || {
                 let client_id = match publisher {
                     MessageSource::Session(session) => Some(split_session_name(self.sessions[session].name()).1.into()),

@@ -32,7 +32,7 @@ impl<M: Mode> ShardState<M> {
         reason: ReasonCode,
         receivers: impl Iterator<Item = (SessionIndex, QoS)>,
     ) {
-        let Some(tracer) = self.tap.traces.tracer.clone() else { return };
+        let Some(tracer) = self.operations.tap.traces.tracer.clone() else { return };
         // Messages of the broker itself are not traced.
         if publisher == MessageSource::Broker || message.topic.starts_with("$SYS/") {
             return;
@@ -57,7 +57,7 @@ impl<M: Mode> ShardState<M> {
     /// Traces a message to the next member of a shared subscription.
     #[cold]
     pub(crate) fn trace_member(&self, message: &MessageRef<'_>, session: SessionIndex, qos: QoS) {
-        if let Some(tracer) = &self.tap.traces.tracer
+        if let Some(tracer) = &self.operations.tap.traces.tracer
             && let Some(trace) = tracer.trace_of(message)
             && let Some(span) = self.span_for_delivery(&trace, message, session, qos)
         {
@@ -75,13 +75,13 @@ impl<M: Mode> ShardState<M> {
     #[cold]
     pub(crate) fn trace_resend(&mut self, step: Step, message: &MessageRef<'_>, session: SessionIndex, qos: QoS) {
         // The same session may get it several times, even in one millisecond, and in another run of the broker.
-        self.tap.traces.resends += 1;
-        let salt = mix_id(message.id, self.clock.now_ms()).wrapping_add(self.tap.traces.resends);
+        self.operations.tap.traces.resends += 1;
+        let salt = mix_id(message.id, self.clock.now_ms()).wrapping_add(self.operations.tap.traces.resends);
         self.trace_later(step, salt, message, session, qos);
     }
 
     fn trace_later(&self, step: Step, salt: u64, message: &MessageRef<'_>, session: SessionIndex, qos: QoS) {
-        if let Some(tracer) = &self.tap.traces.tracer
+        if let Some(tracer) = &self.operations.tap.traces.tracer
             && !message.topic.starts_with("$SYS/")
             && let Some(trace) = tracer.trace_of(message)
         {
@@ -104,10 +104,10 @@ impl<M: Mode> ShardState<M> {
         let waits = M::SPANS_WAIT && message.qos != QoS::AtMostOnce;
         match self.sessions.connection(session).filter(|_| waits) {
             None => tracer.sink.take(span),
-            Some(_) if self.tap.traces.open.len() >= OPEN_MAX => tracer.sink.skip(1),
+            Some(_) if self.operations.tap.traces.open.len() >= OPEN_MAX => tracer.sink.skip(1),
             Some(connection) => {
                 let connection = self.connections.id(connection);
-                self.tap.traces.open.push(OpenSpan { span, connection, until: None });
+                self.operations.tap.traces.open.push(OpenSpan { span, connection, until: None });
             }
         }
     }
@@ -168,14 +168,14 @@ impl<M: Mode> ShardState<M> {
     /// Ends the spans whose acknowledgement was sent. Call this at the end of a turn.
     #[cold]
     pub(crate) fn end_spans(&mut self) {
-        let Some(tracer) = self.tap.traces.tracer.clone() else { return };
-        for mut open in std::mem::take(&mut self.tap.traces.open) {
+        let Some(tracer) = self.operations.tap.traces.tracer.clone() else { return };
+        for mut open in std::mem::take(&mut self.operations.tap.traces.open) {
             // The oldest and the newest delayed acknowledgement: they are sent in order.
             let waiting = self.connections.get(open.connection).and_then(|connection| connection.delayed_positions());
             let until = open.until.or(waiting.map(|(_, last)| last));
             if waiting.zip(until).is_some_and(|((first, _), until)| first <= until) {
                 open.until = until;
-                self.tap.traces.open.push(open);
+                self.operations.tap.traces.open.push(open);
             } else {
                 tracer.sink.take(open.span);
             }

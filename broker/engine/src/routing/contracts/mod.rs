@@ -25,7 +25,7 @@ const LOG_INTERVAL_MS: u64 = 1_000;
 pub(crate) struct MessageRefusal {
     pub(crate) reason: ReasonCode,
     pub(crate) why: Cow<'static, str>,
-    pub(crate) consequence: RefusalAction,
+    pub(super) consequence: RefusalAction,
 }
 
 /// What a refusal means for the publisher's connection.

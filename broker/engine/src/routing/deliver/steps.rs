@@ -1,36 +1,20 @@
 //! Delivery to outputs and queues, resends after a reconnection, and replays of retained messages.
 
-use std::sync::Arc;
-
-use tautwire_memory::MemoryLedger;
-use tautwire_message::Format;
-use tautwire_message::{Body, Message, MessageRef};
+use tautwire_message::MessageRef;
 use tautwire_protocol::{PacketId, PubRelReason, QoS, SubscriptionId};
-use tautwire_router::Progress;
-use tautwire_session::{Change, Outbound, PendingMessage, Resend, SubscriptionIds};
+use tautwire_session::{Change, Outbound, PendingMessage, Resend};
 
 use super::DeliveryOptions;
+use super::replay::ReplayStep;
 use crate::connection::ack::Ack;
-use crate::connection::connections::{Connection, Replay, TopicAlias};
+use crate::connection::connections::{Connection, TopicAlias};
 use crate::index::{ConnectionIndex, SessionIndex};
-use crate::mode::{Fit, Mode};
+use crate::mode::Mode;
 use crate::operations::trace::Step;
 use crate::routing::publish_packets::{self, OutgoingPublish, PublishHeader, with_alias};
 use crate::routing::scans::CLIENT_STEPS;
-use crate::routing::transcoding::FormatRequest;
 use crate::session::drops::DropReason;
 use crate::shard::ShardState;
-use crate::storage::spill::LoadError;
-
-/// The result of an attempt to send a retained message.
-enum ReplayStep {
-    /// One message was handled.
-    One,
-    /// None is due or can be sent yet; the queue can be sent.
-    None,
-    /// It must be found first, and nothing else can be sent before it.
-    Later,
-}
 
 impl<M: Mode> ShardState<M> {
     /// Delivers a message to a session of this shard: immediately if its client has room, else through its queue.
@@ -108,7 +92,7 @@ impl<M: Mode> ShardState<M> {
         if connection.is_none() && !self.sessions.is_alive(session) {
             return;
         }
-        let delivery = delivery(outgoing, options, self.memory.ledger());
+        let delivery = options.to_pending(outgoing, self.memory.ledger());
         if !self.ensure_queue_space(session, &delivery, outgoing.message.topic) {
             return;
         }
@@ -124,7 +108,7 @@ impl<M: Mode> ShardState<M> {
     }
 
     /// Sends a QoS 1 or 2 message immediately, without queueing it.
-    fn send_now(
+    pub(super) fn send_now(
         &mut self,
         session: SessionIndex,
         index: ConnectionIndex,
@@ -156,7 +140,7 @@ impl<M: Mode> ShardState<M> {
     }
 
     /// The next packet identifier, if the client's window and output have room.
-    fn next_id_in_window(&self, session: SessionIndex, index: ConnectionIndex) -> Option<PacketId> {
+    pub(super) fn next_id_in_window(&self, session: SessionIndex, index: ConnectionIndex) -> Option<PacketId> {
         let connection = &self.connections[index];
         if connection.pending_bytes() > self.memory.output_max_bytes() {
             return None;
@@ -199,13 +183,7 @@ impl<M: Mode> ShardState<M> {
         if outbound.is_resent() || outbound.in_flight() >= send_maximum {
             return false;
         }
-        let mut read = None;
-        if M::SPILLS {
-            match self.read_to_resend(session, index) {
-                Ok(message) => read = message,
-                Err(_) => return false,
-            }
-        }
+        let Ok(read) = self.read_to_resend(session, index) else { return false };
         let Some(outbound) = self.sessions.entry(session).outbound() else { return false };
         match outbound.resend() {
             None => false,
@@ -229,7 +207,7 @@ impl<M: Mode> ShardState<M> {
                     self.counters().dropped_too_large.add(1);
                     self.record_drop(session, DropReason::TooLarge, topic.unwrap_or_default());
                     self.cancel_resend(session, index, packet_id, delivery.qos);
-                } else if self.tap.is_open()
+                } else if self.operations.has_observers()
                     && let Some(message) = delivery.message.loaded()
                 {
                     self.trace_resend(Step::Resend, &message.as_ref(), session, delivery.qos);
@@ -269,7 +247,7 @@ impl<M: Mode> ShardState<M> {
             return false;
         }
         let Some(packet_id) = outbound.next_packet_id() else { return false };
-        if M::SPILLS && !self.load_front(session, index) {
+        if !self.load_front(session, index) {
             return false;
         }
         let Some(delivery) = self.sessions[session].outbound().and_then(Outbound::front).cloned() else { return false };
@@ -294,217 +272,10 @@ impl<M: Mode> ShardState<M> {
         } else {
             self.write_delivery(index, &delivery, Some(packet_id), false);
         }
-        if self.tap.is_open() {
+        if self.operations.has_observers() {
             self.trace_from_queue(&message.as_ref(), session, delivery.qos);
         }
         true
-    }
-
-    /// Sends one retained message to a new subscription: after the messages that were queued when the subscription was made, and
-    /// before later ones. `portion` is the number of steps left for the scan.
-    fn replay_next(&mut self, session: SessionIndex, index: ConnectionIndex, portion: &mut u64) -> ReplayStep {
-        let packet_id = self.next_id_in_window(session, index);
-        let left_queue = self.sessions[session].outbound().map_or(u64::MAX, Outbound::left_queue);
-        let replays = self.connections[index].replays();
-        let Some(replay) = replays.front_mut() else { return ReplayStep::None };
-        let queue_goes_first = left_queue < replay.after;
-        let found = match replay.next.take() {
-            Some(body) => Progress::Found(body),
-            None => self.scans.next(self.context.exchange(), &mut replay.scan, portion),
-        };
-        let body = match found {
-            Progress::Found(body) => body,
-            Progress::Paused => {
-                self.defer_scan(index);
-                return if queue_goes_first { ReplayStep::None } else { ReplayStep::Later };
-            }
-            Progress::Ended => {
-                replays.pop_front();
-                return ReplayStep::One;
-            }
-        };
-        let (qos, identifier, format) = (replay.qos.min(body.qos()), replay.identifier, replay.format);
-        if qos != QoS::AtMostOnce && (queue_goes_first || packet_id.is_none()) {
-            replay.next = Some(body);
-            return ReplayStep::None;
-        }
-        if qos != QoS::AtMostOnce {
-            match M::fits_into_session(self, session, body.allocated_bytes()) {
-                Fit::Now => {}
-                Fit::Later => {
-                    if let Some(replay) = self.connections[index].replays().front_mut() {
-                        replay.next = Some(body);
-                    }
-                    return ReplayStep::Later;
-                }
-                Fit::Never => {
-                    self.counters().dropped_too_large.add(1);
-                    self.record_drop(
-                        session,
-                        DropReason::TooLarge,
-                        body.loaded().map_or("", |message| message.topic()),
-                    );
-                    return ReplayStep::One;
-                }
-            }
-        }
-        let message = match body {
-            Body::Loaded(message) => message,
-            Body::Spilled(spilled) => match self.read_for_replay(index, &spilled) {
-                Ok(message) => message,
-                Err(error) => {
-                    if let Some(replay) = self.connections[index].replays().front_mut() {
-                        replay.next = Some(Body::Spilled(spilled));
-                    }
-                    // A message that cannot be read does not block others.
-                    let is_last = error == LoadError::Failed || queue_goes_first;
-                    return if is_last { ReplayStep::None } else { ReplayStep::Later };
-                }
-            },
-        };
-        if !self.is_current(&message) || self.is_delivered_live(index, &message) || self.is_withheld(&message.as_ref())
-        {
-            return ReplayStep::One;
-        }
-        match M::check_retained_visibility(self, index, &message) {
-            Fit::Now => {}
-            Fit::Later => {
-                if let Some(replay) = self.connections[index].replays().front_mut() {
-                    replay.next = Some(Body::Loaded(message));
-                }
-                // It does not block other messages.
-                return ReplayStep::None;
-            }
-            Fit::Never => return ReplayStep::One,
-        }
-        let is_v5 = self.connections[index].is_v5();
-        let Some(message) = self.transcode_retained(session, message, format, is_v5) else { return ReplayStep::One };
-        self.scans.spend(message.payload().len());
-        let options = retained_options(qos, identifier.as_slice());
-        if self.tap.is_open() && self.fits(index, &message.as_ref(), identifier.as_slice()) {
-            self.trace_resend(Step::Retained, &message.as_ref(), session, qos);
-        }
-        match packet_id.filter(|_| qos != QoS::AtMostOnce) {
-            Some(packet_id) => {
-                let mut outgoing = OutgoingPublish { is_retained_replay: true, ..OutgoingPublish::of(&message) };
-                let delivery = delivery(&mut outgoing, options, self.memory.ledger());
-                self.send_now(session, index, packet_id, delivery, &outgoing, options);
-            }
-            None if self.write_publish(index, &OutgoingPublish::of(&message), options, None, false) => {}
-            None => self.count_unsendable(index, message.topic()),
-        }
-        ReplayStep::One
-    }
-
-    /// Adds the replay for a subscription. It replaces an older replay for the same filter.
-    pub(crate) fn add_replay(&mut self, index: ConnectionIndex, replay: Replay) {
-        let replays = self.connections[index].replays();
-        if replay.replaces {
-            replays.retain(|other| other.scan.filter() != replay.scan.filter() || other.format != replay.format);
-        }
-        replays.push_back(replay);
-    }
-
-    /// Cancels the replays for a subscription.
-    pub(crate) fn cancel_replay(
-        &mut self,
-        session: SessionIndex,
-        index: ConnectionIndex,
-        filter: &str,
-        format: Option<Format>,
-    ) {
-        let key = self.sessions.key(session);
-        self.scans.cancel_replay(&key, filter, format);
-        self.spill.cancel_replay(&key, filter, format);
-        if !self.connections[index].has_replays() {
-            return;
-        }
-        let replays = self.connections[index].replays();
-        replays.retain(|replay| replay.scan.filter() != filter || replay.format != format);
-    }
-
-    /// Applies the new options of a subscription to its pending replays.
-    pub(crate) fn update_replay(
-        &mut self,
-        index: ConnectionIndex,
-        request: FormatRequest<'_>,
-        qos: QoS,
-        identifier: Option<SubscriptionId>,
-    ) {
-        if !self.connections[index].has_replays() {
-            return;
-        }
-        for replay in self.connections[index].replays() {
-            if replay.scan.filter() == request.filter && replay.format == request.format {
-                (replay.qos, replay.identifier) = (qos, identifier);
-            }
-        }
-    }
-
-    /// Moves the rest of a replay to the session's queue after the client has disconnected. If the session persists, messages of
-    /// QoS 1 and 2 are queued, as far as the queue has room.
-    pub(crate) fn move_replay_to_queue(&mut self, session: Option<SessionIndex>, mut replay: Replay) {
-        let Some(session) = session.filter(|_| replay.qos != QoS::AtMostOnce) else { return };
-        let mut portion = CLIENT_STEPS;
-        loop {
-            let found = match replay.next.take() {
-                Some(body) => Progress::Found(body),
-                None => self.scans.next(self.context.exchange(), &mut replay.scan, &mut portion),
-            };
-            let body = match found {
-                Progress::Found(body) => body,
-                Progress::Paused => {
-                    self.defer_offline_replay(session, replay);
-                    return;
-                }
-                Progress::Ended => return,
-            };
-            let qos = replay.qos.min(body.qos());
-            if qos == QoS::AtMostOnce {
-                continue;
-            }
-            // Checked before the message is read from disk, which would be useless.
-            let topic = body.loaded().map_or("", |message| message.topic());
-            if !self.can_queue_retained(session, topic, body.allocated_bytes() + size_of::<PendingMessage>()) {
-                return;
-            }
-            let message = match body {
-                Body::Loaded(message) => message,
-                Body::Spilled(spilled) => match self.read_for_offline_replay(session, replay, &spilled) {
-                    Some((returned, message)) => {
-                        replay = returned;
-                        message
-                    }
-                    None => return,
-                },
-            };
-            if !self.is_current(&message) || replay.live_from.as_ref().is_some_and(|start| start.delivers(message.id()))
-            {
-                continue;
-            }
-            let Some(message) = self.transcode_retained(session, message, replay.format, false) else { continue };
-            self.scans.spend(message.payload().len());
-            let options = retained_options(qos, replay.identifier.as_slice());
-            let delivery = delivery(&mut OutgoingPublish::of(&message), options, self.memory.ledger());
-            // After transcoding, it may be larger than the stored message.
-            if !self.can_queue_retained(session, message.topic(), delivery.counted_bytes()) {
-                return;
-            }
-            self.commit(session, Change::Queued(delivery));
-        }
-    }
-
-    /// Whether a retained message has neither expired nor been replaced since it was found. If it was replaced, the client has
-    /// received the new one live.
-    pub(crate) fn is_current(&self, message: &Message) -> bool {
-        !message.as_ref().is_expired(self.clock.now_ms())
-            && self.context.exchange().retained_message(message.topic()).is_some_and(|held| held.id() == message.id())
-    }
-
-    /// Whether the client gets the message that its first replay has found as a live message.
-    fn is_delivered_live(&mut self, index: ConnectionIndex, message: &Message) -> bool {
-        let first = self.connections[index].replays().front();
-        first.and_then(|replay| replay.live_from.as_ref()).is_some_and(|start| start.delivers(message.id()))
     }
 
     /// Sends a message of the window for the first time, unless it has been removed meanwhile.
@@ -552,7 +323,7 @@ impl<M: Mode> ShardState<M> {
 
     /// Counts a message that is not sent: it is larger than the client accepts, or its topic is outside of the client's mount point.
     #[cold]
-    fn count_unsendable(&mut self, index: ConnectionIndex, topic: &str) {
+    pub(super) fn count_unsendable(&mut self, index: ConnectionIndex, topic: &str) {
         let mount = self.connections[index].mount_point();
         let is_outside = mount.is_some_and(|mount| mount.rest(topic).is_none());
         let counters = self.counters();
@@ -581,7 +352,7 @@ impl<M: Mode> ShardState<M> {
 
     /// Appends a PUBLISH packet to the output; returns false if it is larger than the client accepts.
     #[inline]
-    fn write_publish(
+    pub(super) fn write_publish(
         &mut self,
         index: ConnectionIndex,
         outgoing: &OutgoingPublish<'_>,
@@ -632,7 +403,7 @@ impl<M: Mode> ShardState<M> {
         is_shared: bool,
     ) {
         let output = self.connections.output_or_insert(index);
-        self.packets.append(header, outgoing, is_shared, output);
+        self.routing.packets.append(header, outgoing, is_shared, output);
         self.mark_dirty(index);
         self.count_published(1, outgoing.message.payload.len());
     }
@@ -645,24 +416,5 @@ impl<M: Mode> ShardState<M> {
         counters.packets_sent.add(packets);
         counters.publishes_sent.add(packets);
         counters.publish_bytes_sent.add(packets * payload_bytes as u64);
-    }
-}
-
-fn retained_options(qos: QoS, subscription_ids: &[SubscriptionId]) -> DeliveryOptions<'_> {
-    DeliveryOptions { qos, retain: true, subscription_ids, share: None, is_shared: false }
-}
-
-#[inline]
-fn delivery(
-    outgoing: &mut OutgoingPublish<'_>,
-    options: DeliveryOptions<'_>,
-    ledger: &Arc<MemoryLedger>,
-) -> PendingMessage {
-    PendingMessage {
-        message: outgoing.store_message(ledger).into(),
-        qos: options.qos,
-        retain: options.retain,
-        subscription_ids: SubscriptionIds::from(options.subscription_ids),
-        share: options.share.cloned(),
     }
 }

@@ -29,29 +29,30 @@ impl<M: Mode> Shard<M> {
     /// Starts publishing the contracts if they have changed and this is the first shard.
     pub(crate) fn begin_contract_publication(&mut self, config: &ConfigSnapshot) {
         let (since, is_enabled) = (config.contracts_version(), config.settings.contract_discovery);
-        let is_new = is_enabled != self.published_contracts.is_enabled
-            || (is_enabled && since != self.published_contracts.since);
+        let is_new = is_enabled != self.state.routing.published_contracts.is_enabled
+            || (is_enabled && since != self.state.routing.published_contracts.since);
         if !self.state.context.is_first() || !is_new {
             return;
         }
         // An unfinished publication is dropped; `names` has the documents that it published.
-        (self.published_contracts.since, self.published_contracts.is_enabled) = (since, is_enabled);
+        (self.state.routing.published_contracts.since, self.state.routing.published_contracts.is_enabled) =
+            (since, is_enabled);
         // If discovery is disabled, published documents are removed. There may never have been any contracts.
         let documents = (is_enabled && since > 0).then(|| Documents::of(config.contracts.clone()));
-        self.published_contracts.publication =
-            Some(ContractPublication { documents, stale: self.published_contracts.names.clone() });
+        self.state.routing.published_contracts.publication =
+            Some(ContractPublication { documents, stale: self.state.routing.published_contracts.names.clone() });
     }
 
     /// Whether contracts are still to be published.
     #[inline]
     pub(crate) fn has_contracts_to_publish(&self) -> bool {
-        self.published_contracts.publication.is_some()
+        self.state.routing.published_contracts.publication.is_some()
     }
 
     /// Publishes some of the new contracts, and at the end removes stale documents.
     #[inline]
     pub(crate) fn publish_contracts(&mut self) {
-        if let Some(publication) = self.published_contracts.publication.take() {
+        if let Some(publication) = self.state.routing.published_contracts.publication.take() {
             self.continue_publication(publication);
         }
     }
@@ -63,16 +64,16 @@ impl<M: Mode> Shard<M> {
                 bytes += DOCUMENT_BYTES + document.payload.len();
                 self.publish_document(&document.name, Some(&document));
                 publication.stale.remove(&document.name);
-                self.published_contracts.names.insert(document.name);
+                self.state.routing.published_contracts.names.insert(document.name);
             } else if let Some(gone) = publication.stale.pop_first() {
                 bytes += DOCUMENT_BYTES;
                 self.publish_document(&gone, None);
-                self.published_contracts.names.remove(&gone);
+                self.state.routing.published_contracts.names.remove(&gone);
             } else {
                 return;
             }
         }
-        self.published_contracts.publication = Some(publication);
+        self.state.routing.published_contracts.publication = Some(publication);
     }
 
     fn publish_document(&mut self, name: &str, document: Option<&Document>) {

@@ -28,7 +28,7 @@ impl<M: Mode> ShardState<M> {
         let delivered = self.deliveries().wrapping_sub(before.deliveries);
         let dropped = dropped(self.counters()).wrapping_sub(before.dropped);
         let shard = usize::from(self.context.shard().0);
-        for (at, metered) in self.metered.0.iter().enumerate() {
+        for (at, metered) in self.routing.metered.0.iter().enumerate() {
             let Some(counts) = metered.shards.get(shard).filter(|_| meters >> at & 1 == 1) else { continue };
             if !publisher.reaches_all_shards() {
                 counts.received[message.qos as usize].add(1);

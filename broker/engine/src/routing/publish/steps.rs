@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use tautwire_message::MessageRef;
 use tautwire_protocol::{
-    DisconnectReason, Packet, PacketId, Properties, PropertyContext, PropertyId, PubAckReason, PubRecReason, Publish,
-    QoS, ReasonCode, TopicName,
+    DisconnectReason, PacketId, Properties, PropertyContext, PropertyId, PubAckReason, PubRecReason, Publish, QoS,
+    ReasonCode, TopicName,
 };
 use tautwire_router::{RetainError, RetainedClaim, ShardIndex};
 use tautwire_session::{AckLevel, Change};
@@ -32,40 +32,6 @@ struct ResolvedTopic<'a> {
 }
 
 impl<M: Mode> Shard<M> {
-    /// Handles any packet except PUBLISH.
-    pub(crate) fn on_packet(&mut self, index: ConnectionIndex, packet: &Packet<'_>) -> Handled {
-        if let Packet::Connect(connect) = packet {
-            return self.on_connect(index, connect);
-        }
-        let Some(session) = self.state.connections[index].session() else { return Handled::Ended };
-        if let Packet::Subscribe(subscribe) = packet
-            && M::must_wait_for_retained(self, index, subscribe)
-        {
-            return Handled::Later;
-        }
-        match packet {
-            Packet::PubAck(ack) => self.on_puback(index, session, ack.packet_id, QoS::AtLeastOnce),
-            Packet::PubRec(received) => self.on_pubrec(index, session, received.packet_id, received.reason),
-            Packet::PubRel(release) => self.on_pubrel(index, session, release.packet_id),
-            Packet::PubComp(complete) => self.on_pubcomp(session, complete.packet_id),
-            Packet::Subscribe(subscribe) => self.on_subscribe(index, session, subscribe),
-            Packet::Unsubscribe(unsubscribe) => self.on_unsubscribe(index, session, unsubscribe),
-            Packet::PingReq => {
-                // [MQTT-3.12.4-1]
-                self.state.write_packet(index, &Packet::PingResp);
-            }
-            Packet::Disconnect(disconnect) => self.on_disconnect(index, session, disconnect),
-            Packet::Auth(auth) => self.on_auth(index, auth),
-            Packet::Connect(_)
-            | Packet::ConnAck(_)
-            | Packet::Publish(_)
-            | Packet::SubAck(_)
-            | Packet::UnsubAck(_)
-            | Packet::PingResp => self.protocol_error(index, "a packet that only a server sends"),
-        }
-        if self.state.connections[index].is_open() { Handled::Done } else { Handled::Ended }
-    }
-
     /// Handles a PUBLISH. `payload_at` is the offset of the payload in `chunk`.
     pub(crate) fn on_publish(
         &mut self,
@@ -83,12 +49,9 @@ impl<M: Mode> Shard<M> {
         counters.publishes_received.add(1);
         counters.publish_bytes_received.add(publish.payload.len() as u64);
 
-        if let Err(Disconnection(reason, why)) = self.check_capabilities(index, publish) {
-            self.disconnect(index, reason, why);
-            return Handled::Ended;
-        }
+        let resolved = self.check_capabilities(index, publish).and_then(|()| self.resolve_topic(index, publish));
         // The topic of a known alias is taken out of the table while the message is handled, which avoids a copy.
-        let ResolvedTopic { topic, alias } = match self.resolve_topic(index, publish) {
+        let ResolvedTopic { topic, alias } = match resolved {
             Ok(resolved) => resolved,
             Err(Disconnection(reason, why)) => {
                 self.disconnect(index, reason, why);
@@ -107,34 +70,7 @@ impl<M: Mode> Shard<M> {
             return self.pause_for_transcoding(index, publish);
         }
 
-        let mut scratch = Vec::new();
-        let properties = match publish.retain {
-            false => forwarded_properties(publish, &mut scratch),
-            true => self.retained_properties(index, session, publish, &mut scratch),
-        };
-        let mut outgoing = OutgoingPublish {
-            chunk: Some((chunk, payload_at)),
-            unchecked_publisher: self.state.config.access().has_rules().then_some(index),
-            ..OutgoingPublish::new(MessageRef {
-                id: self.state.context.next_message_id(),
-                topic: &topic,
-                properties,
-                payload: publish.payload,
-                qos,
-                retain: publish.retain,
-                expires_at_ms: self.expires_at_ms(publish),
-            })
-        };
-        let outcome = match self.check_message(publish, &topic) {
-            Err(refusal) => self.answer_broker_request(index, publish, &outgoing.message, refusal),
-            Ok(()) if qos == QoS::ExactlyOnce && self.state.disk_error_for_session(session).is_some() => {
-                self.state.counters().publishes_refused_disk.add(1);
-                Err(MessageRefusal::no_disk(self.state.log.state()))
-            }
-            Ok(()) => M::publish(self, index, session, publish.packet_id(), &mut outgoing),
-        };
-        let level = M::ack_level(&self.state, index, &outgoing.message);
-        drop(outgoing);
+        let (outcome, level) = self.publish_from_client(index, session, publish, &topic, (chunk, payload_at));
         self.store_alias(index, alias, topic);
         if let Err(refusal) = &outcome
             && let Some(handled) = self.on_refused(index, publish, refusal)
@@ -145,6 +81,47 @@ impl<M: Mode> Shard<M> {
             self.answer_publish(index, session, publish, level, outcome);
         }
         if self.state.connections[index].is_open() { Handled::Done } else { Handled::Ended }
+    }
+
+    /// Publishes a client's message. Returns whether it matched a subscription, and how durable it must be before it is acknowledged.
+    // Inlined into `on_publish`, the hot path of every message.
+    #[inline(always)]
+    fn publish_from_client(
+        &mut self,
+        index: ConnectionIndex,
+        session: SessionIndex,
+        publish: &Publish<'_>,
+        topic: &str,
+        payload_in: (&Chunk, usize),
+    ) -> (Result<bool, Box<MessageRefusal>>, AckLevel) {
+        let mut scratch = Vec::new();
+        let properties = match publish.retain {
+            false => forwarded_properties(publish, &mut scratch),
+            true => self.retained_properties(index, session, publish, &mut scratch),
+        };
+        let mut outgoing = OutgoingPublish {
+            chunk: Some(payload_in),
+            unchecked_publisher: self.state.config.access().has_rules().then_some(index),
+            ..OutgoingPublish::new(MessageRef {
+                id: self.state.context.next_message_id(),
+                topic,
+                properties,
+                payload: publish.payload,
+                qos: publish.qos(),
+                retain: publish.retain,
+                expires_at_ms: self.expires_at_ms(publish),
+            })
+        };
+        let outcome = match self.check_message(publish, topic) {
+            Err(refusal) => self.answer_broker_request(index, publish, &outgoing.message, refusal),
+            Ok(()) if publish.qos() == QoS::ExactlyOnce && self.state.disk_error_for_session(session).is_some() => {
+                self.state.counters().publishes_refused_disk.add(1);
+                Err(MessageRefusal::no_disk(self.state.log.state()))
+            }
+            Ok(()) => M::publish(self, index, session, publish.packet_id(), &mut outgoing),
+        };
+        let level = M::ack_level(&self.state, index, &outgoing.message);
+        (outcome, level)
     }
 
     /// Handles the refusal of a message. Returns how its packet was handled, or `None` if the publisher is still to be answered.
@@ -335,7 +312,7 @@ impl<M: Mode> Shard<M> {
         let refused = self.refusal_of(why, outgoing);
         if let Err(refusal) = &refused
             && !refusal.consequence.pauses_publisher()
-            && self.state.tap.is_open()
+            && self.state.operations.has_observers()
         {
             self.state.trace(&outgoing.message, publisher, refusal.reason, std::iter::empty());
         }

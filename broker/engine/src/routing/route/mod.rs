@@ -24,19 +24,19 @@ pub(crate) const MIGRATED: u64 = 0;
 /// A subscription of one of the shard's sessions, as stored in the filter tree.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Subscription {
-    pub(crate) session: SessionIndex,
-    pub(crate) identifier: Option<SubscriptionId>,
+    pub(super) session: SessionIndex,
+    pub(super) identifier: Option<SubscriptionId>,
     /// The exchange's generation when the subscription was created, or [`MIGRATED`].
-    pub(crate) since: u64,
-    pub(crate) qos: QoS,
-    pub(crate) no_local: bool,
-    pub(crate) retain_as_published: bool,
+    pub(super) since: u64,
+    pub(super) qos: QoS,
+    pub(super) no_local: bool,
+    pub(super) retain_as_published: bool,
     /// The requested payload format.
-    pub(crate) format: Option<Format>,
+    pub(super) format: Option<Format>,
     /// The filter names the format (`$as/…`). The same session may also have the filter without a format.
-    pub(crate) format_from_filter: bool,
+    pub(super) format_from_filter: bool,
     /// The session is persistent.
-    pub(crate) is_persistent: bool,
+    pub(super) is_persistent: bool,
 }
 
 impl Subscription {
@@ -50,12 +50,12 @@ impl Subscription {
 #[derive(Debug, Default)]
 pub(crate) struct Matches {
     /// Sorted by format (none first), then by session.
-    pub(crate) subscriptions: Vec<Subscription>,
+    pub(super) subscriptions: Vec<Subscription>,
     /// The number of subscriptions without a requested format.
     plain: usize,
     pub(crate) routes: Routes,
     /// The contract that payloads must satisfy.
-    pub(crate) contract: Option<Arc<Contract>>,
+    pub(super) contract: Option<Arc<Contract>>,
     /// Identifies the cache entry; `None` if the result is not cached.
     stamp: Option<TopicStamp>,
     /// The metered filters that match the topic.
@@ -97,6 +97,16 @@ impl Matches {
 }
 
 impl SubscriptionTable {
+    /// Makes all cached lookups stale.
+    pub(crate) fn invalidate_matches(&mut self) {
+        self.generation += 1;
+    }
+
+    /// Whether sessions of this shard have subscribed to a filter without a group.
+    pub(crate) fn has_subscribers(&self, filter: &str) -> bool {
+        self.tree.find(filter).is_some_and(|node| !self.tree.values(node).is_empty())
+    }
+
     /// The subscriptions of selected sessions that match a topic.
     pub(crate) fn find_for_sessions(&self, topic: &str, is_selected: impl Fn(SessionIndex) -> bool) -> Matches {
         let mut matches = Matches::default();
@@ -172,9 +182,9 @@ impl MessageSource {
 /// The shard's subscriptions, and the cache of lookups.
 #[derive(Debug, Default)]
 pub(crate) struct SubscriptionTable {
-    pub(crate) tree: FilterTree<Subscription>,
+    pub(super) tree: FilterTree<Subscription>,
     cache: MatchCache<Matches>,
     stamps: TopicStamps,
     /// Incremented on every change of the tree or the contracts.
-    pub(crate) generation: u64,
+    pub(super) generation: u64,
 }

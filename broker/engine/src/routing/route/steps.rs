@@ -35,28 +35,7 @@ impl<M: Mode> Shard<M> {
         let topic = outgoing.message.topic;
         let SubscriptionTable { tree, cache, stamps, generation } = table;
         let matches = find(tree, cache, stamps, *generation, state, topic, Lookup::Only);
-        if outgoing.message.qos != QoS::AtMostOnce
-            && state.outboxes.is_full()
-            && let Some(shard) = state.congested(outgoing, publisher, matches)
-        {
-            return Err(RouteError::Congested(shard));
-        }
-        if let Some(publisher_index) = outgoing.unchecked_publisher.take()
-            && !state.may_publish(publisher_index, matches.stamp, &outgoing.message)
-        {
-            return Err(RouteError::NotAuthorized);
-        }
-        state.work_budget.count_visits(matches.subscriptions.len() as u64);
-        if let Some(contract) = &matches.contract
-            && !outgoing.is_checked
-        {
-            state.check_contract(contract, outgoing).map_err(RouteError::ContractViolation)?;
-        }
-        if !outgoing.is_admitted && outgoing.message.qos != QoS::AtMostOnce {
-            state.check_capacity(outgoing, matches)?;
-            outgoing.is_admitted = true;
-        }
-
+        state.check_routable(matches, outgoing, publisher)?;
         let contract = matches.contract.as_deref();
         let has_other_receivers = state.outboxes.shards() > 1 || !matches.routes.shares.is_empty();
         if contract.is_some()
@@ -68,27 +47,13 @@ impl<M: Mode> Shard<M> {
         }
         let before = (matches.meters != 0).then(|| state.meter_baseline());
         let mut matched = state.deliver_to_all(matches, contract, outgoing, publisher, published_at);
-        if state.tap.is_open() {
+        if state.operations.has_observers() {
             state.notify_observers(matches, outgoing, publisher, published_at);
         }
-        if publisher.reaches_all_shards() {
-            if publisher != MessageSource::Shard && !matches.routes.shares.is_empty() {
-                M::offer_to_groups(state, &matches.routes.shares, contract, outgoing);
-            }
-            if let Some(before) = before {
-                state.meter(matches.meters, &outgoing.message, publisher, before);
-            }
-            return Ok(matched);
-        }
-        for shard in matches.routes.shards.without(state.context.shard()) {
-            matched = true;
-            state.send_to_shard(shard, outgoing, published_at, matches.routes.persistent.contains(shard));
-        }
-        for group in &matches.routes.shares {
-            if !M::delivers_to_group(state, group, topic) {
-                continue;
-            }
-            matched |= state.deliver_to_share(group, contract, outgoing);
+        if !publisher.reaches_all_shards() {
+            matched |= state.route_to_others(matches, contract, outgoing, published_at);
+        } else if publisher != MessageSource::Shard && !matches.routes.shares.is_empty() {
+            M::offer_to_groups(state, &matches.routes.shares, contract, outgoing);
         }
         if let Some(before) = before {
             state.meter(matches.meters, &outgoing.message, publisher, before);
@@ -156,8 +121,10 @@ impl<M: Mode> Shard<M> {
                     len
                 }
                 BatchPayload::Share(receiver, delivery) => {
-                    let meters =
-                        delivery.message.loaded().map_or(0, |message| self.state.metered.matching(message.topic()));
+                    let meters = delivery
+                        .message
+                        .loaded()
+                        .map_or(0, |message| self.state.routing.metered.matching(message.topic()));
                     let before = (meters != 0).then(|| self.state.meter_baseline());
                     self.receive_shared(receiver, delivery);
                     if let (Some(before), Some(message)) = (before, delivery.message.loaded()) {
@@ -213,7 +180,7 @@ fn find<'c, M: Mode>(
         state.context.exchange().routes(topic, &mut matches.routes);
         matches.contract = state.config.contracts().find(topic).cloned();
         matches.stamp = stamps.next();
-        matches.meters = state.metered.matching(topic);
+        matches.meters = state.routing.metered.matching(topic);
     };
     match look {
         Lookup::Only => cache.get_or_fill(topic, generation, fill),
@@ -222,6 +189,39 @@ fn find<'c, M: Mode>(
 }
 
 impl<M: Mode> ShardState<M> {
+    /// Checks everything that can prevent a message from being routed, unless it was checked before.
+    // Inlined into `route`, the hot path of every message.
+    #[inline(always)]
+    fn check_routable(
+        &mut self,
+        matches: &Matches,
+        outgoing: &mut OutgoingPublish<'_>,
+        publisher: MessageSource,
+    ) -> Result<(), RouteError> {
+        if outgoing.message.qos != QoS::AtMostOnce
+            && self.outboxes.is_full()
+            && let Some(shard) = self.congested(outgoing, publisher, matches)
+        {
+            return Err(RouteError::Congested(shard));
+        }
+        if let Some(publisher_index) = outgoing.unchecked_publisher.take()
+            && !self.may_publish(publisher_index, matches.stamp, &outgoing.message)
+        {
+            return Err(RouteError::NotAuthorized);
+        }
+        self.work_budget.count_visits(matches.subscriptions.len() as u64);
+        if let Some(contract) = &matches.contract
+            && !outgoing.is_checked
+        {
+            self.check_contract(contract, outgoing).map_err(RouteError::ContractViolation)?;
+        }
+        if !outgoing.is_admitted && outgoing.message.qos != QoS::AtMostOnce {
+            self.check_capacity(outgoing, matches)?;
+            outgoing.is_admitted = true;
+        }
+        Ok(())
+    }
+
     /// Delivers a message to all matching subscriptions of this shard. Returns whether there are any.
     // Inlined into `route`, the hot path of every message.
     #[inline(always)]
@@ -306,7 +306,7 @@ impl<M: Mode> ShardState<M> {
         outgoing: &mut OutgoingPublish<'_>,
         audience: Audience,
     ) -> bool {
-        self.packets.clear();
+        self.routing.packets.clear();
         let mut copies = PacketCopies::of(outgoing);
         let mut rest = found;
         let mut matched = false;
@@ -358,6 +358,29 @@ impl<M: Mode> ShardState<M> {
         let options = delivery_options(&merged, outgoing, &identifiers, true);
         self.deliver(merged.session, outgoing, options);
         true
+    }
+
+    /// Sends a message to the other shards and to the groups of shared subscriptions. Returns whether there are any.
+    // Inlined into `route`, the hot path of every message.
+    #[inline(always)]
+    fn route_to_others(
+        &mut self,
+        matches: &Matches,
+        contract: Option<&Contract>,
+        outgoing: &mut OutgoingPublish<'_>,
+        published_at: u64,
+    ) -> bool {
+        let mut matched = false;
+        for shard in matches.routes.shards.without(self.context.shard()) {
+            matched = true;
+            self.send_to_shard(shard, outgoing, published_at, matches.routes.persistent.contains(shard));
+        }
+        for group in &matches.routes.shares {
+            if M::delivers_to_group(self, group, outgoing.message.topic) {
+                matched |= self.deliver_to_share(group, contract, outgoing);
+            }
+        }
+        matched
     }
 
     /// Forwards a message to another shard. `is_persistent` says whether persistent sessions there may receive it.

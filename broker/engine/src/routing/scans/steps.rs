@@ -11,14 +11,14 @@ impl<M: Mode> Shard<M> {
     /// Whether scans are waiting for the next turn.
     #[inline]
     pub(crate) fn has_scans(&self) -> bool {
-        self.state.scans.is_active
-            && (!self.state.scans.waiting.is_empty() || !self.state.scans.offline_replays.is_empty())
+        self.state.routing.scans.is_active
+            && (!self.state.routing.scans.waiting.is_empty() || !self.state.routing.scans.offline_replays.is_empty())
     }
 
     /// Continues the waiting scans, in rotation.
     #[inline]
     pub(crate) fn continue_scans(&mut self) {
-        if self.state.scans.is_active {
+        if self.state.routing.scans.is_active {
             self.state.run_scans();
         }
     }
@@ -31,7 +31,7 @@ impl<M: Mode> ShardState<M> {
         if self.connections[index].defer_scan() {
             self.counters().retained_scans_deferred.add(1);
             let id = self.id(index);
-            self.scans.waiting.push_back(id);
+            self.routing.scans.waiting.push_back(id);
         }
     }
 
@@ -40,21 +40,21 @@ impl<M: Mode> ShardState<M> {
     pub(crate) fn defer_offline_replay(&mut self, session: SessionIndex, replay: Replay) {
         self.counters().retained_scans_deferred.add(1);
         let key = self.sessions.key(session);
-        self.scans.offline_replays.push_back((key, replay));
+        self.routing.scans.offline_replays.push_back((key, replay));
     }
 
     #[cold]
     fn run_scans(&mut self) {
-        self.scans.left = TURN_STEPS;
-        self.scans.left_bytes = TURN_MAX_BYTES;
-        self.scans.is_active = false;
-        while self.scans.left > 0 && self.scans.left_bytes > 0 {
-            let offline = self.scans.offline_replays.pop_front();
-            let waiting = self.scans.waiting.pop_front();
+        self.routing.scans.left = TURN_STEPS;
+        self.routing.scans.left_bytes = TURN_MAX_BYTES;
+        self.routing.scans.is_active = false;
+        while self.routing.scans.left > 0 && self.routing.scans.left_bytes > 0 {
+            let offline = self.routing.scans.offline_replays.pop_front();
+            let waiting = self.routing.scans.waiting.pop_front();
             if offline.is_none() && waiting.is_none() {
                 return;
             }
-            self.scans.is_active = true;
+            self.routing.scans.is_active = true;
             if let Some((key, replay)) = offline
                 && let Some(session) = self.sessions.at(&key)
             {

@@ -44,13 +44,13 @@ impl<M: Mode> ShardState<M> {
             self.report_to_queue(share, member);
         }
         if has_more {
-            self.share_queues.unanswered.push_back(member);
+            self.routing.share_queues.unanswered.push_back(member);
         }
     }
 
     /// Continues the credit reports of members with many queues.
     pub(crate) fn report_to_more_queues(&mut self) {
-        for member in std::mem::take(&mut self.share_queues.unanswered) {
+        for member in std::mem::take(&mut self.routing.share_queues.unanswered) {
             if let Some(session) = self.sessions.at(&member) {
                 self.update_credit(session);
             }

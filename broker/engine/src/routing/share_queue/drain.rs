@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tautwire_protocol::QoS;
-use tautwire_router::{Member, SessionKey, ShareGroup};
+use tautwire_router::{GroupMember, SessionKey, ShareGroup};
 use tautwire_session::{Change, Outbound};
 
 use super::ShareQueue;
@@ -39,13 +39,13 @@ impl<M: Mode> Shard<M> {
     }
 
     fn drain_one(&mut self, share: &Arc<str>) -> DrainResult {
-        let Some(session) = self.state.share_queues.queues.get(share).map(|queue| queue.session) else {
+        let Some(session) = self.state.routing.share_queues.queues.get(share).map(|queue| queue.session) else {
             return DrainResult::Stopped;
         };
         let group = self.state.context.exchange().group(share).filter(|group| group.has_members());
         let Some(group) = group else {
             // Without members, the queued messages have no receiver.
-            self.state.share_queues.queues.remove(share);
+            self.state.routing.share_queues.queues.remove(share);
             self.end_session(session);
             return DrainResult::Stopped;
         };
@@ -58,7 +58,7 @@ impl<M: Mode> Shard<M> {
 impl<M: Mode> ShardState<M> {
     /// Starts a job that drains a queue, unless one is running.
     pub(super) fn start_draining(&mut self, share: &Arc<str>) {
-        let Some(queue) = self.share_queues.queues.get_mut(share) else { return };
+        let Some(queue) = self.routing.share_queues.queues.get_mut(share) else { return };
         if !std::mem::replace(&mut queue.is_draining, true) {
             self.jobs.push(Job::Drain(share.clone()));
         }
@@ -66,7 +66,7 @@ impl<M: Mode> ShardState<M> {
 
     /// On the shard with the queue: handles the report that a member has credit, or has left.
     pub(crate) fn handle_member_credit(&mut self, share: &Arc<str>, member: SessionKey) {
-        if let Some(queue) = self.share_queues.queues.get_mut(share) {
+        if let Some(queue) = self.routing.share_queues.queues.get_mut(share) {
             queue.ready.push_back(member);
             self.start_draining(share);
         }
@@ -74,7 +74,7 @@ impl<M: Mode> ShardState<M> {
 
     fn drain_front(&mut self, group: &ShareGroup, session: SessionIndex) -> DrainResult {
         let share = group.filter();
-        let Some(queue) = self.share_queues.queues.get_mut(share) else { return DrainResult::Stopped };
+        let Some(queue) = self.routing.share_queues.queues.get_mut(share) else { return DrainResult::Stopped };
         let Some(front) = self.sessions[session].outbound().and_then(Outbound::front) else {
             // The next queued message asks all members again.
             queue.ready.clear();
@@ -104,7 +104,7 @@ impl<M: Mode> ShardState<M> {
         };
         let next = if self.is_in_transit_full(group) { None } else { self.take_next_credit(group, qos) };
         let Some((member, here)) = next else {
-            if let Some(queue) = self.share_queues.queues.get_mut(share) {
+            if let Some(queue) = self.routing.share_queues.queues.get_mut(share) {
                 queue.is_draining = false;
             }
             return DrainResult::Stopped;
@@ -132,9 +132,9 @@ impl<M: Mode> ShardState<M> {
     }
 
     /// Takes the credit of the member that gets the next message of a queue. Returns its session too if it is on this shard.
-    fn take_next_credit(&mut self, group: &ShareGroup, qos: QoS) -> Option<(Member, Option<SessionIndex>)> {
+    fn take_next_credit(&mut self, group: &ShareGroup, qos: QoS) -> Option<(GroupMember, Option<SessionIndex>)> {
         loop {
-            let member = self.share_queues.queues.get_mut(group.filter())?.take_next_credit(group, qos)?;
+            let member = self.routing.share_queues.queues.get_mut(group.filter())?.take_next_credit(group, qos)?;
             let here = self.sessions.at(&member.session);
             if here.is_some() || member.session.shard != self.context.shard() {
                 return Some((member, here));
@@ -153,7 +153,7 @@ impl<M: Mode> ShardState<M> {
 
 impl ShareQueue {
     /// Takes the credit of the next member that has some. Members without credit are asked to report it later.
-    fn take_next_credit(&mut self, group: &ShareGroup, qos: QoS) -> Option<Member> {
+    fn take_next_credit(&mut self, group: &ShareGroup, qos: QoS) -> Option<GroupMember> {
         if self.ask_all_members {
             let pick = || group.pick_with_credit(qos);
             if let Some(member) = pick() {

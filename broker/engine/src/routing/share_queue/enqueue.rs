@@ -87,7 +87,7 @@ impl<M: Mode> ShardState<M> {
         let is_first = self.sessions[session].outbound().is_none_or(|outbound| outbound.queued() == 0);
         self.commit(session, Change::Queued(delivery));
         if is_first && !is(Mutant::SkipsCreditRequest) {
-            if let Some(queue) = self.share_queues.queues.get_mut(&**group.filter()) {
+            if let Some(queue) = self.routing.share_queues.queues.get_mut(&**group.filter()) {
                 queue.ask_all_members = true;
             }
             self.start_draining(group.filter());
@@ -95,12 +95,12 @@ impl<M: Mode> ShardState<M> {
     }
 
     fn find_or_open_queue(&mut self, group: &ShareGroup) -> Option<SessionIndex> {
-        if let Some(queue) = self.share_queues.queues.get(&**group.filter()) {
+        if let Some(queue) = self.routing.share_queues.queues.get(&**group.filter()) {
             return Some(queue.session);
         }
         let session = self.sessions.open(&share_queue_name(group.filter()))?;
         self.commit(session, Change::ExpiryInterval(u32::MAX));
-        self.share_queues.queues.insert(group.filter().clone(), ShareQueue::new(session));
+        self.routing.share_queues.queues.insert(group.filter().clone(), ShareQueue::new(session));
         group.mark_queue();
         Some(session)
     }
@@ -148,7 +148,7 @@ impl<M: Mode> Shard<M> {
             if let Some(outbound) = self.state.sessions[session].outbound() {
                 group.restore_queued(outbound.queued(), outbound.queued_bytes());
             }
-            self.state.share_queues.queues.insert(share.clone(), ShareQueue::new(session));
+            self.state.routing.share_queues.queues.insert(share.clone(), ShareQueue::new(session));
             group.mark_queue();
             self.state.start_draining(&share);
         }

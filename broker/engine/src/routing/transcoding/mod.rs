@@ -35,9 +35,9 @@ impl RequestedFormats {
 pub(crate) struct FormatRequest<'f> {
     /// The part of the filter that is matched against topics.
     pub(crate) filter: &'f str,
-    pub(crate) format: Option<Format>,
+    pub(super) format: Option<Format>,
     /// The filter named the format.
-    pub(crate) format_from_filter: bool,
+    pub(super) format_from_filter: bool,
 }
 
 /// The format that a SUBSCRIBE packet requests for all of its filters.

@@ -80,7 +80,7 @@ impl<M: Mode> ShardState<M> {
         can_notify: bool,
     ) -> Option<Message> {
         let Some(format) = format else { return Some(message) };
-        self.scans.spend_on_transcoding(message.payload().len());
+        self.routing.scans.spend_on_transcoding(message.payload().len());
         let contract = self.config.contracts().find(message.topic()).cloned();
         let transcoding = self.transcode(contract.as_deref(), format, &message.as_ref());
         self.count_transcoded(&transcoding, true);

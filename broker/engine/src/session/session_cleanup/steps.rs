@@ -77,7 +77,7 @@ impl<M: Mode> Shard<M> {
             return false;
         };
         if let Ok(filter) = TopicFilter::new(&filter) {
-            self.leave(session, filter, record.format);
+            self.remove_subscription(session, filter, record.format);
         }
         self.state.sessions.entry(session).apply(Change::Unsubscribed(filter));
         true

@@ -34,14 +34,14 @@ pub struct ConfigSnapshot {
     /// Receives traces.
     pub tracer: Option<Arc<Tracer>>,
     /// Rechecks connected clients; `None` if that was never needed.
-    known: Option<ClientCheck>,
+    client_check: Option<ClientCheck>,
     /// The number of this configuration; the first is 0.
     number: u64,
     /// The number of the configuration that set `policy`.
     policy_version: u64,
     /// The number of the configuration that set `contracts`.
     contracts_version: u64,
-    /// The number of the configuration that set `known`.
+    /// The number of the configuration that set `client_check`.
     client_check_version: u64,
     /// The topic filters by which messages are counted.
     metered: MeteredFilters,
@@ -62,7 +62,7 @@ impl ConfigSnapshot {
             auth_progress: Arc::default(),
             taps: Arc::default(),
             tracer: None,
-            known: None,
+            client_check: None,
             number: 0,
             policy_version: 0,
             contracts_version: 0,
@@ -71,8 +71,8 @@ impl ConfigSnapshot {
     }
 
     /// Rechecks each connected client; those that are no longer accepted are disconnected.
-    pub fn review(&mut self, known: ClientCheck) {
-        self.known = Some(known);
+    pub fn recheck_clients(&mut self, client_check: ClientCheck) {
+        self.client_check = Some(client_check);
         self.client_check_version = self.number;
     }
 
@@ -85,8 +85,8 @@ impl ConfigSnapshot {
         self.metered.totals()
     }
 
-    pub(crate) fn known(&self) -> Option<&ClientCheck> {
-        self.known.as_ref()
+    pub(crate) fn client_check(&self) -> Option<&ClientCheck> {
+        self.client_check.as_ref()
     }
 
     pub(crate) fn policy_version(&self) -> u64 {

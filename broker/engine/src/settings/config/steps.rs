@@ -19,10 +19,9 @@ impl<M: Mode> Shard<M> {
         // Everything is applied before the reviews start: they may publish wills, which must be checked by the new rules.
         self.apply_settings(&config.settings);
         self.apply_contracts(&config);
-        self.state.tap.apply(&config.taps, config.tracer.clone());
-        if self.state.metered.apply(config.metered()) {
-            // Invalidates the match caches.
-            self.table.generation += 1;
+        self.state.operations.apply_config(&config);
+        if self.state.routing.apply_metered(config.metered()) {
+            self.table.invalidate_matches();
         }
         let reviews = self.state.config.access_mut().apply(&config);
         self.begin_reviews(reviews);

@@ -18,7 +18,7 @@ const SERVER_LIMITS_MAX: usize = 1024;
 pub(crate) struct ServerLimits {
     pub(crate) receive_maximum: u16,
     pub(crate) topic_alias_maximum: u16,
-    pub(crate) maximum_packet_size_bytes: u32,
+    maximum_packet_size_bytes: u32,
     pub(crate) max_qos: QoS,
     pub(crate) retain_available: bool,
     pub(crate) wildcard_subscription_available: bool,

@@ -11,16 +11,14 @@ use std::sync::Arc;
 use tautwire_memory::{Kind, Limits, MemoryLedger, ShardMemory};
 
 use crate::connection::connections::CONNECTION_BYTES;
-use crate::session::throttle::Throttle;
-use crate::session::throttled::ThrottledSessions;
 
 /// The memory of one more receiver besides the message: its queue entry, with some spare for the growth of the queue.
 const PER_RECEIVER_BYTES: usize = 160;
 
-/// Output that each connection may always have. Without it, clients could not be answered when memory is short.
+/// Output bytes reserved for each connection. Without them, clients could not be answered when memory is short.
 const OUTPUT_RESERVED_BYTES: usize = 4 << 10;
 
-/// The memory budget as seen by one shard: usage of its clients, free memory, and throttled sessions.
+/// The memory budget as seen by one shard: usage of its clients, and free memory.
 pub(crate) struct MemoryBudget {
     share: ShardMemory,
     /// Free bytes at the last refresh, less what was reserved since.
@@ -28,15 +26,12 @@ pub(crate) struct MemoryBudget {
     /// Below this many free bytes, the usage of other shards is read again.
     refresh_below_bytes: u64,
     output_max_bytes: usize,
-    /// The sessions of this shard that block filters on all shards.
-    pub(crate) throttled: ThrottledSessions,
 }
 
 impl MemoryBudget {
     /// A budget before the first refresh, with the limit on output of one connection.
-    pub(crate) fn new(share: ShardMemory, output_max_bytes: usize, closed: Arc<Throttle>) -> MemoryBudget {
-        let throttled = ThrottledSessions::new(closed);
-        MemoryBudget { share, free_bytes: u64::MAX, refresh_below_bytes: 0, output_max_bytes, throttled }
+    pub(crate) fn new(share: ShardMemory, output_max_bytes: usize) -> MemoryBudget {
+        MemoryBudget { share, free_bytes: u64::MAX, refresh_below_bytes: 0, output_max_bytes }
     }
 
     /// The ledger of this shard.

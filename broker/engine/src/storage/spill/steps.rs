@@ -17,10 +17,16 @@ impl<M: Mode> Shard<M> {
 }
 
 impl<M: Mode> ShardState<M> {
+    /// Whether the mode spills messages, and there is a store for them.
+    #[inline(always)]
+    pub(super) fn can_use_spill_store(&self) -> bool {
+        M::SPILLS && self.spill.port.is_some()
+    }
+
     /// Handles the store's answers and sends new requests. Called once per turn.
     #[inline]
     pub(crate) fn run_spill(&mut self) {
-        if M::SPILLS && self.spill.port.is_some() {
+        if self.can_use_spill_store() {
             self.take_spill_answers();
             self.retry_reading();
             self.remove_replaced();
@@ -37,7 +43,7 @@ impl<M: Mode> ShardState<M> {
 
     /// The time of the next retry or check.
     pub(crate) fn next_spill_ms(&self) -> Option<u64> {
-        if !M::SPILLS || self.spill.port.is_none() {
+        if !self.can_use_spill_store() {
             return None;
         }
         let writes_at_ms = (self.spill.write_again_ms > self.clock.now_ms()).then_some(self.spill.write_again_ms);

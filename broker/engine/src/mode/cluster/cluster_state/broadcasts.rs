@@ -24,8 +24,8 @@ pub(crate) struct Broadcasts {
 
 #[derive(Debug)]
 pub(crate) struct Batch {
-    pub(crate) topic: Box<str>,
-    pub(crate) messages: Vec<u8>,
+    pub(super) topic: Box<str>,
+    pub(super) messages: Vec<u8>,
     count: usize,
 }
 

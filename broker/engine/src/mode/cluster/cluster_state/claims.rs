@@ -10,14 +10,14 @@ use crate::index::{ConnectionId, SessionIndex};
 /// A connection whose client waits for its session.
 #[derive(Debug)]
 pub(crate) struct Claim<F> {
-    pub(crate) ticket: u64,
-    pub(crate) client: ClientKey,
+    pub(in crate::mode::cluster) ticket: u64,
+    pub(in crate::mode::cluster) client: ClientKey,
     /// The epoch under which the session is served, once the node has it.
-    pub(crate) epoch: u64,
+    pub(in crate::mode::cluster) epoch: u64,
     /// The name of the session.
-    pub(crate) name: Box<str>,
-    pub(crate) start: Start,
-    pub(crate) step: Step<F>,
+    pub(in crate::mode::cluster) name: Box<str>,
+    pub(in crate::mode::cluster) start: Start,
+    pub(in crate::mode::cluster) step: Step<F>,
 }
 
 /// The progress of a claim. `F` is the state of a session whose messages are being fetched.

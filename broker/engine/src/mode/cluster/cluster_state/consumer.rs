@@ -13,10 +13,10 @@ use super::log_place::{LogPlace, Places};
 #[derive(Debug, Clone)]
 pub(crate) struct RoutingSpan {
     /// Whether it arrived live, or was read for lagging sessions.
-    pub(crate) source: DeliverySource,
-    pub(crate) span: Arc<Span>,
+    pub(in crate::mode::cluster) source: DeliverySource,
+    pub(in crate::mode::cluster) span: Arc<Span>,
     /// Everything before this place was routed.
-    pub(crate) next: Place,
+    pub(in crate::mode::cluster) next: Place,
 }
 
 /// The positions of the shard and its sessions in the log.

@@ -50,9 +50,9 @@ struct Load {
 #[derive(Debug)]
 pub(crate) struct PendingReturn {
     /// Its position.
-    pub(crate) next: Place,
+    pub(in crate::mode::cluster) next: Place,
     /// Messages that were delivered and not acknowledged.
-    pub(crate) open: BTreeSet<Place>,
+    pub(in crate::mode::cluster) open: BTreeSet<Place>,
     until_ms: u64,
 }
 

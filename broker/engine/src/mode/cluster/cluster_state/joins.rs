@@ -42,7 +42,7 @@ impl PendingJoins {
     }
 
     /// Removes the joins of a session that is no longer served.
-    pub(super) fn leave(&mut self, client: ClientKey) {
+    pub(super) fn remove_client(&mut self, client: ClientKey) {
         if !self.requests.is_empty() {
             self.requests.retain(|(joining, _), _| *joining != client);
         }

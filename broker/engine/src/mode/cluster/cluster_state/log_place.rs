@@ -17,8 +17,8 @@ pub(crate) type Places = [Place; PARTITIONS as usize];
 /// The place of a message in the log of the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LogPlace {
-    pub(crate) partition: Partition,
-    pub(crate) place: Place,
+    pub(in crate::mode::cluster) partition: Partition,
+    pub(in crate::mode::cluster) place: Place,
 }
 
 impl LogPlace {

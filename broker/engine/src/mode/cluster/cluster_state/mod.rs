@@ -90,9 +90,9 @@ pub(crate) struct ClusterState<F> {
     incarnation: u64,
     /// The last request number; each is used once.
     last_number: u64,
-    pub(crate) claims: Claims<F>,
-    pub(crate) retained_searches: RetainedSearches,
-    pub(crate) stalled: StalledSearches,
+    pub(super) claims: Claims<F>,
+    pub(super) retained_searches: RetainedSearches,
+    pub(super) stalled: StalledSearches,
     /// By session index.
     served: Vec<Option<Box<ServedSession>>>,
     directory: SessionDirectory,
@@ -100,11 +100,11 @@ pub(crate) struct ClusterState<F> {
     state_max_bytes: usize,
     /// The places at which the log began in this incarnation.
     log_start: Places,
-    pub(crate) log: LogConsumer,
-    pub(crate) homes: GroupHomes,
-    pub(crate) joining: PendingJoins,
+    pub(super) log: LogConsumer,
+    pub(super) homes: GroupHomes,
+    pub(super) joining: PendingJoins,
     interest_syncs: InterestSyncs,
-    pub(crate) nodes: NodeReports,
+    pub(super) nodes: NodeReports,
     /// The number of live spans that were routed.
     routed_spans: u64,
     requests: VecDeque<ClusterRequest>,
@@ -317,11 +317,11 @@ impl<F> ClusterState<F> {
     }
 
     /// Stops serving a session.
-    pub(crate) fn leave(&mut self, session: SessionIndex) -> Option<Box<ServedSession>> {
+    pub(crate) fn stop_serving(&mut self, session: SessionIndex) -> Option<Box<ServedSession>> {
         let served = self.served.get_mut(session.number())?.take()?;
         self.directory.remove(served.client, session);
         self.log.remove_follower(served.slot);
-        self.joining.leave(served.client);
+        self.joining.remove_client(served.client);
         self.publishing_bytes -= served.publishing_bytes();
         Some(served)
     }

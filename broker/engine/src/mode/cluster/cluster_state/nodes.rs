@@ -15,7 +15,7 @@ pub(crate) type Values = Box<[u64]>;
 pub(crate) struct NodeReports {
     by_name: BTreeMap<Box<str>, LastReport>,
     /// Whether this shard has subscribed to reports.
-    pub(crate) is_subscribed: bool,
+    pub(in crate::mode::cluster) is_subscribed: bool,
 }
 
 #[derive(Debug)]

@@ -86,7 +86,7 @@ struct PendingState {
 #[derive(Debug, Default)]
 pub(super) struct SaveState {
     /// The number of the last `Save` that was sent.
-    pub(super) last: u64,
+    last: u64,
     pub(super) is_under_way: bool,
     /// A save is requested.
     pub(super) is_wanted: bool,

@@ -65,7 +65,7 @@ impl Shard<Clustered> {
 
     /// Announces a group's filter, so that messages of QoS 0 from other nodes reach its home while this node delivers to the group.
     fn add_group_interest(&mut self, filter: &str) {
-        let is_announced = self.has_subscribers(filter);
+        let is_announced = self.table.has_subscribers(filter);
         let cluster = &mut self.state.mode.cluster;
         if cluster.homes.add_interest(filter) && !is_announced {
             cluster.add_interest(filter);
@@ -73,16 +73,11 @@ impl Shard<Clustered> {
     }
 
     fn remove_group_interest(&mut self, filter: &str) {
-        let is_announced = self.has_subscribers(filter);
+        let is_announced = self.table.has_subscribers(filter);
         let cluster = &mut self.state.mode.cluster;
         if cluster.homes.remove_interest(filter) && !is_announced {
             cluster.remove_interest(filter);
         }
-    }
-
-    /// Whether sessions of this shard have subscribed to a filter without a group.
-    fn has_subscribers(&self, filter: &str) -> bool {
-        self.table.tree.find(filter).is_some_and(|node| !self.table.tree.values(node).is_empty())
     }
 
     /// Removes all groups when the node's incarnation ends.

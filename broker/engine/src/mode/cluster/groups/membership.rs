@@ -117,7 +117,7 @@ impl Shard<Clustered> {
             && let Ok(filter) = TopicFilter::new(&share)
         {
             self.state.commit(session, Change::Unsubscribed(share.clone()));
-            self.leave(session, filter, record.format);
+            self.remove_subscription(session, filter, record.format);
         }
         self.state.counters().subscriptions_refused.add(1);
         if let Some(index) = self.state.sessions.connection(session) {

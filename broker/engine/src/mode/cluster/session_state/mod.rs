@@ -41,12 +41,12 @@ pub(crate) fn subscription_bytes(filter: &str) -> usize {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SessionState {
     /// When its client disconnected, by the clock of the node; `None` while it was connected.
-    pub(crate) disconnected_at_ms: Option<u64>,
-    pub(crate) expiry_s: u32,
+    disconnected_at_ms: Option<u64>,
+    pub(super) expiry_s: u32,
     /// In each partition, the first place that was not offered to it, or whose message was not sent to its client.
-    pub(crate) next: [Place; PARTITIONS as usize],
+    pub(super) next: [Place; PARTITIONS as usize],
     /// The parts of the session, in order.
-    pub(crate) parts: Vec<StatePart>,
+    pub(super) parts: Vec<StatePart>,
 }
 
 /// A part of a session.
@@ -66,10 +66,10 @@ pub(crate) enum StatePart {
 /// A message that is pending for the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StateMessage {
-    pub(crate) source: MessageSource,
-    pub(crate) qos: QoS,
-    pub(crate) retain: bool,
-    pub(crate) subscription_ids: SubscriptionIds,
+    pub(super) source: MessageSource,
+    pub(super) qos: QoS,
+    pub(super) retain: bool,
+    pub(super) subscription_ids: SubscriptionIds,
 }
 
 /// Where a message is stored.

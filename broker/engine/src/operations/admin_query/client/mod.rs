@@ -14,7 +14,7 @@ use crate::session::drops::DropEvent;
 #[derive(Debug, Clone)]
 pub struct ClientSummary {
     /// The connection, for which `Io` finds the peer address.
-    pub(crate) id: Option<ConnectionId>,
+    pub(super) id: Option<ConnectionId>,
     /// Client Identifier.
     pub client_id: Box<str>,
     /// The prefix of its topics.

@@ -23,7 +23,7 @@ impl<M: Mode> ShardState<M> {
         let Some(interval_ms) = self.check_interval_ms().filter(|_| qos == QoS::AtLeastOnce) else { return };
         let member = self.sessions.key(session);
         let at_ms = self.clock.now_ms() + interval_ms;
-        let queues = &mut self.share_queues;
+        let queues = &mut self.routing.share_queues;
         if queues.watched.insert(member) {
             queues.watches.push_back(AckWatch { at_ms, member, oldest: None, checks: 0, sent: 0 });
         }
@@ -39,16 +39,16 @@ impl<M: Mode> ShardState<M> {
     /// Applies a changed `mqtt.shared_ack_timeout_s` to all watches.
     pub(crate) fn update_watch_deadlines(&mut self) {
         let Some(interval_ms) = self.check_interval_ms() else {
-            self.share_queues.watches.clear();
-            self.share_queues.watched.clear();
+            self.routing.share_queues.watches.clear();
+            self.routing.share_queues.watched.clear();
             return;
         };
         let latest_ms = self.clock.now_ms() + interval_ms;
-        for watch in &mut self.share_queues.watches {
+        for watch in &mut self.routing.share_queues.watches {
             watch.at_ms = watch.at_ms.min(latest_ms);
         }
         // Without a timeout, no member was watched.
-        if self.share_queues.watches.is_empty() {
+        if self.routing.share_queues.watches.is_empty() {
             self.sessions.indices().into_iter().for_each(|session| self.watch_restored(session));
         }
     }
@@ -61,7 +61,7 @@ impl<M: Mode> ShardState<M> {
     /// Checks the members that are due. Called once per turn.
     #[inline]
     pub(crate) fn check_members(&mut self) {
-        if self.share_queues.watches.front().is_some_and(|watch| watch.at_ms <= self.clock.now_ms()) {
+        if self.routing.share_queues.watches.front().is_some_and(|watch| watch.at_ms <= self.clock.now_ms()) {
             self.check_due_members();
         }
     }
@@ -69,17 +69,17 @@ impl<M: Mode> ShardState<M> {
     #[cold]
     fn check_due_members(&mut self) {
         for _ in 0..CHECKS_MAX {
-            let first = self.share_queues.watches.front();
+            let first = self.routing.share_queues.watches.front();
             let Some(_) = first.filter(|watch| watch.at_ms <= self.clock.now_ms()) else { return };
-            let Some(mut watch) = self.share_queues.watches.pop_front() else { return };
+            let Some(mut watch) = self.routing.share_queues.watches.pop_front() else { return };
             let has_pending = self.check_member(&mut watch);
             match self.check_interval_ms().filter(|_| has_pending) {
                 Some(interval_ms) => {
                     watch.at_ms = self.clock.now_ms() + interval_ms;
-                    self.share_queues.watches.push_back(watch);
+                    self.routing.share_queues.watches.push_back(watch);
                 }
                 None => {
-                    self.share_queues.watched.remove(&watch.member);
+                    self.routing.share_queues.watched.remove(&watch.member);
                 }
             }
         }
@@ -94,7 +94,7 @@ impl<M: Mode> ShardState<M> {
             let ids: VecDeque<_> = outbound.shared_before(watch.sent).into();
             let settled = outbound.settled();
             watch.oldest = None;
-            self.share_queues.stuck.insert(watch.member, settled);
+            self.routing.share_queues.stuck.insert(watch.member, settled);
             self.update_credit(session);
             let load_queue = LoadQueue::default();
             self.jobs.push(Job::Redispatch(Box::new(Redispatch { member: watch.member, ids, load_queue })));
@@ -104,23 +104,23 @@ impl<M: Mode> ShardState<M> {
 
     /// Whether a member has acknowledged nothing since its messages were redispatched. It gets no credit until it does.
     pub(in crate::routing::share_queue) fn is_stuck(&mut self, session: SessionIndex) -> bool {
-        if self.share_queues.stuck.is_empty() {
+        if self.routing.share_queues.stuck.is_empty() {
             return false;
         }
         let member = self.sessions.key(session);
-        let Some(settled) = self.share_queues.stuck.get(&member) else { return false };
+        let Some(settled) = self.routing.share_queues.stuck.get(&member) else { return false };
         let is_stuck = self.sessions[session].outbound().is_some_and(|outbound| outbound.settled() == *settled);
         if !is_stuck {
-            self.share_queues.stuck.remove(&member);
+            self.routing.share_queues.stuck.remove(&member);
         }
         is_stuck
     }
 
     /// Clears the stuck state after the client has connected or disconnected: its unacknowledged messages are resent.
     pub(crate) fn clear_stuck(&mut self, session: SessionIndex) {
-        if !self.share_queues.stuck.is_empty() {
+        if !self.routing.share_queues.stuck.is_empty() {
             let member = self.sessions.key(session);
-            self.share_queues.stuck.remove(&member);
+            self.routing.share_queues.stuck.remove(&member);
         }
     }
 }

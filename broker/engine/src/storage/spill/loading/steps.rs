@@ -54,6 +54,9 @@ impl<M: Mode> ShardState<M> {
         session: SessionIndex,
         index: ConnectionIndex,
     ) -> Result<Option<Message>, ()> {
+        if !M::SPILLS {
+            return Ok(None);
+        }
         let Some(spilled) = self.sessions.entry(session).outbound().and_then(Outbound::spilled_to_resend).cloned()
         else {
             return Ok(None);
@@ -63,6 +66,9 @@ impl<M: Mode> ShardState<M> {
 
     /// Loads the message at the front of the queue if it is spilled; returns false if it must be read first.
     pub(crate) fn load_front(&mut self, session: SessionIndex, index: ConnectionIndex) -> bool {
+        if !M::SPILLS {
+            return true;
+        }
         let front = self.sessions[session].outbound().and_then(Outbound::front);
         let Some(spilled) = front.and_then(|front| front.message.spilled()).cloned() else { return true };
         let Some(message) = self.read_for_queue(session, index, &spilled) else { return false };
@@ -192,7 +198,7 @@ impl<M: Mode> ShardState<M> {
         session: SessionIndex,
         spilled: &Spilled,
     ) -> Option<Message> {
-        let back = self.share_queues.load_queue(share)?;
+        let back = self.routing.share_load_queue(share)?;
         match back.take(spilled) {
             LoadResult::Loaded(message) => return Some(message),
             LoadResult::Failed => {
@@ -202,7 +208,7 @@ impl<M: Mode> ShardState<M> {
             LoadResult::Missing => {
                 let wanted = self.spilled_from(session, spilled);
                 let ticket = self.ask(Reader::ShareQueue(share.clone()), wanted);
-                let back = self.share_queues.load_queue(share)?;
+                let back = self.routing.share_load_queue(share)?;
                 match ticket {
                     Some(ticket) => back.wait_for(ticket),
                     None => back.defer(),
@@ -306,14 +312,14 @@ impl<M: Mode> ShardState<M> {
             }
             Reader::OfflineReplay(mut owed) => {
                 owed.1.load_queue.store_loaded(ticket, messages);
-                self.scans.resume_replay(*owed);
+                self.routing.resume_replay(*owed);
             }
             Reader::SessionCleanup(mut ending) => {
                 ending.load_queue.store_loaded(ticket, messages);
                 self.jobs.push(Job::Clear(*ending));
             }
             Reader::ShareQueue(share) => {
-                if let Some(back) = self.share_queues.load_queue(&share) {
+                if let Some(back) = self.routing.share_load_queue(&share) {
                     back.store_loaded(ticket, messages);
                 }
                 self.jobs.push(Job::Drain(share));
@@ -365,14 +371,14 @@ impl<M: Mode> ShardState<M> {
             }
             Reader::OfflineReplay(mut owed) => {
                 owed.1.load_queue.resume_loading();
-                self.scans.resume_replay(*owed);
+                self.routing.resume_replay(*owed);
             }
             Reader::SessionCleanup(mut ending) => {
                 ending.load_queue.resume_loading();
                 self.jobs.push(Job::Clear(*ending));
             }
             Reader::ShareQueue(share) => {
-                if let Some(back) = self.share_queues.load_queue(&share) {
+                if let Some(back) = self.routing.share_load_queue(&share) {
                     back.resume_loading();
                 }
                 self.jobs.push(Job::Drain(share));

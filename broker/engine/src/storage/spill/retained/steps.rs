@@ -27,8 +27,7 @@ impl<M: Mode> ShardState<M> {
     /// Queues a new retained message for spilling if many are in memory.
     #[inline]
     pub(crate) fn queue_retained_for_spill(&mut self, outgoing: &OutgoingPublish<'_>) {
-        if M::SPILLS
-            && self.spill.port.is_some()
+        if self.can_use_spill_store()
             && self.context.exchange().retained_loaded_bytes() > self.spill.spill_queue_threshold_bytes()
         {
             self.queue_retained(outgoing);

@@ -40,7 +40,7 @@ impl<M: Mode> ShardState<M> {
     /// Queues a session whose queue has more messages that can be spilled.
     #[inline]
     pub(crate) fn queue_for_spill(&mut self, session: SessionIndex) {
-        if M::SPILLS && self.spill.port.is_some() {
+        if self.can_use_spill_store() {
             self.spill.queued += 1;
             if self.sessions.entry(session).outbound().is_some_and(|outbound| outbound.queue_for_spill()) {
                 let key = self.sessions.key(session);
@@ -64,7 +64,7 @@ impl<M: Mode> ShardState<M> {
     /// Starts the delay after which sent or queued messages can be spilled if the client does not acknowledge them.
     #[inline]
     pub(crate) fn delay_spill(&mut self, session: SessionIndex) {
-        if M::SPILLS && self.spill.port.is_some() {
+        if self.can_use_spill_store() {
             let is_new = |outbound: &mut Outbound| !outbound.is_queue_idle() && outbound.begin_spill_delay();
             if self.sessions.entry(session).outbound().is_some_and(is_new) {
                 let key = self.sessions.key(session);
