@@ -4,7 +4,7 @@ use crate::delivery::{DeliveryCounters, ReadRequest};
 use crate::groups::{GroupContext, Groups, HealthCheck};
 use crate::interest::{Change, InterestSync, InterestSyncContext};
 use crate::names::{ClientKey, GroupKey, Partition};
-use crate::operation::Sequence;
+use crate::numbers::Sequence;
 use crate::record::Place;
 use crate::sessions::EndedSession;
 
