@@ -51,7 +51,7 @@ class Client:
         self.known: bool | None = False
         self.connection: Connection | None = None
         self.is_in = False
-        # It does not connect when the others do.
+        # The client stays offline when the others connect.
         self.is_away = False
         # The broker may close the connection now.
         self._is_leaving = False

@@ -81,7 +81,7 @@ struct Removal {
     ends: Box<Ends>,
     /// The number of partitions that are fenced, in order.
     fenced: usize,
-    /// The end of the last of them.
+    /// The end of the last fenced partition.
     end: End,
     /// The lock of its data directory proves that the node is dead, whatever its record says.
     is_certain: bool,

@@ -19,7 +19,7 @@ impl RetainedOwner {
 pub struct RetainedQuota {
     /// Topics.
     pub messages: usize,
-    /// Bytes, counted as for all retained messages.
+    /// Bytes of topics, payloads and properties, as in the limit of all retained messages.
     pub bytes: usize,
 }
 

@@ -81,7 +81,7 @@ fn routes_lead_to_interested_shards_and_groups() {
                 exchange.join(&whole, filter, member(shard, session));
             } else {
                 members.remove(&(whole.clone(), session));
-                // A member leaves by its session, whatever shard it has joined from.
+                // A member leaves with its session, from any shard.
                 for shard in 0..4 {
                     exchange.leave(&whole, member(shard, session).session);
                 }

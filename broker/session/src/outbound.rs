@@ -85,7 +85,7 @@ pub struct PendingMessage {
 }
 
 impl PendingMessage {
-    /// Returns the bytes that the delivery counts against the limits of its session: the message counts in full, whoever else holds it.
+    /// Returns the bytes that the delivery counts against the limits of its session: the message counts in full, even if other sessions hold it too.
     pub fn counted_bytes(&self) -> usize {
         PendingMessage::counted_bytes_of(self.message.allocated_bytes(), &self.subscription_ids)
     }

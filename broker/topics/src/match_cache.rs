@@ -19,7 +19,7 @@ use foldhash::fast::SeedableRandomState;
 pub struct MatchCache<R> {
     limits: MatchCacheLimits,
     hasher: SeedableRandomState,
-    /// None, or a power of two.
+    /// Empty, or a power of two of them.
     sets: Vec<[Slot<R>; WAYS]>,
     /// Results that are not cached are computed here.
     scratch: R,

@@ -58,7 +58,7 @@ pub(crate) fn contracts_manifest() -> String {
 /// JSON numbers of a fixed width: counters start here.
 const JSON_SEQUENCE_START: u64 = 1_000_000_000_000_000;
 const JSON_U32_START: u64 = 1_000_000_000;
-/// The maximum above the start that fits into 32 bits.
+/// How many counters from the start fit into 32 bits, rounded down.
 const JSON_U32_COUNT: u64 = 3_000_000_000;
 
 const SENSOR: &str = "s-00017";

@@ -146,7 +146,7 @@ pub trait Mode: Sized + 'static {
     /// Records a change of an ended session that still has messages for others.
     fn record_ended_change(_state: &mut ShardState<Self>, _session: SessionNumber, _change: &Change) {}
 
-    /// Records that nothing is left of an ended session.
+    /// Records that an ended session is removed completely.
     fn record_cleared(_state: &mut ShardState<Self>, _session: Option<SessionNumber>) {}
 
     /// Records a change of a topic's retained message.

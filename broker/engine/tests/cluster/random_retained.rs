@@ -67,7 +67,7 @@ struct Run {
     will_connections: Vec<Vec<WillConnection>>,
     last_idle_ms: Vec<u64>,
     faulty_until_ms: [u64; NODES],
-    /// Faults: the place, the beginning and the end.
+    /// Each fault: the index of its node, and its start and end in milliseconds.
     faults: Vec<(usize, u64, u64)>,
     counts: RunCounts,
 }

@@ -11,7 +11,7 @@ use crate::{AuthAttempt, CertificateFields, Claims, Principal, Secret};
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum HookDecision {
     Allow(Principal),
-    /// With a reason for the log.
+    /// The reason is for the log.
     Deny(Option<Box<str>>),
     /// The hook does not know the client; the next backend is asked.
     Ignore,

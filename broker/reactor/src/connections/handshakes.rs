@@ -32,7 +32,7 @@ pub(crate) struct Handshakes {
 /// What a handshake waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct HandshakeWait {
-    /// The time since which the client's next message is due. A part of it does not change this.
+    /// The time since which the client's next message is due. A partial message does not change it.
     pub(crate) since_ms: u64,
     /// The client has sent data that is not processed.
     pub(crate) has_input: bool,

@@ -17,7 +17,7 @@ use crate::session::throttled::ThrottledSessions;
 /// The memory of one more receiver besides the message: its queue entry, with some spare for the growth of the queue.
 const PER_RECEIVER_BYTES: usize = 160;
 
-/// Output that each connection may always have. Without it, clients could not be answered when memory is short.
+/// Output bytes reserved for each connection. Without them, clients could not be answered when memory is short.
 const OUTPUT_RESERVED_BYTES: usize = 4 << 10;
 
 /// The memory budget as seen by one shard: usage of its clients, free memory, and throttled sessions.
