@@ -1,4 +1,4 @@
-//! The numbers with which the store orders what is written.
+//! The numbers by which the store orders writes.
 
 /// The revision of a key. Later revisions are higher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

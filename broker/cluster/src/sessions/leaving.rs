@@ -1,4 +1,4 @@
-//! The end of a connection: the client's will, how long the session waits for it, and the final record.
+//! The end of a connection: the client's will, and how long the session waits for it.
 
 use crate::names::ClientKey;
 use crate::numbers::Revision;

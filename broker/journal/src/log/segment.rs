@@ -109,7 +109,7 @@ impl<D: Disk> SegmentRequest<D> {
     }
 }
 
-/// Writes which segment was created last: a log without it is damaged.
+/// Writes the version file, which names the segment that was created last. If that segment is missing, the log is damaged.
 pub(super) fn write_version<D: Disk>(disk: &D, version: Version) -> Result<(), LogError> {
     let text = version.to_text();
     let unfinished = format!("{VERSION_NAME}{NEW_SUFFIX}");
