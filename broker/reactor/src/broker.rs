@@ -32,7 +32,7 @@ use crate::cluster::{ClusterOptions, ClusterSender};
 use crate::data::{self, Data, DataDirectory, DataError, DataState};
 use crate::descriptors;
 use crate::inbox::{Command, ConfigStep, Inbox, PublishError};
-use crate::listener::{ListenAddress, ListenerConfig};
+use crate::listener_config::{ListenAddress, ListenerConfig};
 use crate::listener_set::{ListenerSet, PreparedListeners};
 use crate::shard_channels::connect;
 use crate::waker::Waker;

@@ -265,7 +265,7 @@ mod tests {
 
     use crate::accept_limiter::AcceptLimiter;
     use crate::accept_rate::{AcceptLimits, AcceptRate};
-    use crate::listener::ListenerConfig;
+    use crate::listener_config::ListenerConfig;
 
     const OWN: ShardIndex = ShardIndex(0);
     const OTHER: ShardIndex = ShardIndex(1);
