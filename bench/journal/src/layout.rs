@@ -3,15 +3,16 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{self, Thread};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use cpu_time::ProcessTime;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::file::{Log, Medium, Syncing};
+use crate::load::{Load, run_together};
 use crate::sample::Sample;
+use crate::waker::ThreadWaker;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Layout {
@@ -36,15 +37,6 @@ impl Layout {
             Layout::Journal => "the journal",
         }
     }
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Load {
-    pub(crate) threads: usize,
-    /// The maximum number of frames of one thread that are not durable yet.
-    pub(crate) window: usize,
-    pub(crate) frame_bytes: usize,
-    pub(crate) time: Duration,
 }
 
 pub(crate) fn sample(folder: &Path, layout: Layout, load: Load) -> io::Result<Sample> {
@@ -79,30 +71,30 @@ fn synced_by_threads(logs: Vec<Log>, load: Load) -> io::Result<Sample> {
         sample.syncs = log.syncs;
         Ok(sample)
     };
-    together(logs.into_iter().map(|log| move || run(log)).collect())
+    run_together(logs.into_iter().map(|log| move || run(log)).collect())
 }
 
 fn synced_by_writers(logs: Vec<Log>, load: Load) -> io::Result<Sample> {
     let writers = logs.len();
     let mut rings: Vec<Vec<Ring>> = logs.iter().map(|_| Vec::new()).collect();
     let mut works: Vec<Box<dyn FnOnce() -> io::Result<Sample> + Send>> = Vec::new();
-    let bells: Vec<Arc<Bell>> = logs.iter().map(|_| Arc::default()).collect();
+    let wakers: Vec<Arc<ThreadWaker>> = logs.iter().map(|_| Arc::default()).collect();
     for number in 0..load.threads {
         let (posts, frames) = RingBuffer::new(load.window);
         let durable = Arc::new(Durable::default());
         let at = number % writers;
         rings[at].push(Ring { frames, durable: durable.clone(), taken: 0 });
-        let bell = bells[at].clone();
-        works.push(Box::new(move || Ok(produce(posts, &durable, &bell, load))));
+        let waker = wakers[at].clone();
+        works.push(Box::new(move || Ok(produce(posts, &durable, &waker, load))));
     }
-    for ((log, rings), bell) in logs.into_iter().zip(rings).zip(bells) {
-        works.push(Box::new(move || write(log, rings, &bell, load)));
+    for ((log, rings), waker) in logs.into_iter().zip(rings).zip(wakers) {
+        works.push(Box::new(move || write(log, rings, &waker, load)));
     }
-    together(works)
+    run_together(works)
 }
 
-fn produce(mut posts: Producer<()>, durable: &Durable, bell: &Bell, load: Load) -> Sample {
-    durable.owner.ring_here();
+fn produce(mut posts: Producer<()>, durable: &Durable, waker: &ThreadWaker, load: Load) -> Sample {
+    durable.owner.register();
     let mut sample = Sample::default();
     let mut begun = std::collections::VecDeque::with_capacity(load.window);
     let mut seen = 0;
@@ -114,7 +106,7 @@ fn produce(mut posts: Producer<()>, durable: &Durable, bell: &Bell, load: Load) 
             posted = true;
         }
         if posted {
-            bell.ring();
+            waker.wake();
         }
         durable.owner.wait_until(|| durable.frames.load(Ordering::SeqCst) > seen);
         let now = durable.frames.load(Ordering::SeqCst);
@@ -124,12 +116,12 @@ fn produce(mut posts: Producer<()>, durable: &Durable, bell: &Bell, load: Load) 
         seen = now;
     }
     drop(posts);
-    bell.ring();
+    waker.wake();
     sample
 }
 
-fn write(mut log: Log, mut rings: Vec<Ring>, bell: &Bell, load: Load) -> io::Result<Sample> {
-    bell.ring_here();
+fn write(mut log: Log, mut rings: Vec<Ring>, waker: &ThreadWaker, load: Load) -> io::Result<Sample> {
+    waker.register();
     loop {
         let mut frames = 0;
         for ring in &mut rings {
@@ -142,13 +134,13 @@ fn write(mut log: Log, mut rings: Vec<Ring>, bell: &Bell, load: Load) -> io::Res
             if rings.iter().all(|ring| ring.frames.is_abandoned()) {
                 break;
             }
-            bell.wait_until(|| rings.iter().any(|ring| !ring.frames.is_empty() || ring.frames.is_abandoned()));
+            waker.wait_until(|| rings.iter().any(|ring| !ring.frames.is_empty() || ring.frames.is_abandoned()));
             continue;
         }
         log.commit(frames * load.frame_bytes)?;
         for ring in &rings {
             if ring.durable.frames.swap(ring.taken, Ordering::SeqCst) != ring.taken {
-                ring.durable.owner.ring();
+                ring.durable.owner.wake();
             }
         }
     }
@@ -164,51 +156,5 @@ struct Ring {
 #[derive(Default)]
 struct Durable {
     frames: AtomicU64,
-    owner: Bell,
-}
-
-/// Wakes one thread, without a lock, and without a system call if it is not asleep.
-#[derive(Default)]
-pub(crate) struct Bell {
-    thread: std::sync::OnceLock<Thread>,
-    sleeps: AtomicBool,
-}
-
-impl Bell {
-    /// Registers the calling thread as the one to wake.
-    pub(crate) fn ring_here(&self) {
-        let _ = self.thread.set(thread::current());
-    }
-
-    pub(crate) fn ring(&self) {
-        if self.sleeps.swap(false, Ordering::SeqCst)
-            && let Some(thread) = self.thread.get()
-        {
-            thread.unpark();
-        }
-    }
-
-    pub(crate) fn wait_until(&self, holds: impl Fn() -> bool) {
-        while !holds() {
-            self.sleeps.store(true, Ordering::SeqCst);
-            if holds() {
-                break;
-            }
-            thread::park();
-        }
-        self.sleeps.store(false, Ordering::SeqCst);
-    }
-}
-
-pub(crate) fn together<W: FnOnce() -> io::Result<Sample> + Send>(works: Vec<W>) -> io::Result<Sample> {
-    thread::scope(|scope| {
-        let threads: Vec<_> = works.into_iter().map(|work| scope.spawn(work)).collect();
-        let mut all = Sample::default();
-        for thread in threads {
-            let sample = thread.join().map_err(|_| io::Error::other("a thread has panicked"))??;
-            all.latencies.extend(sample.latencies);
-            all.syncs += sample.syncs;
-        }
-        Ok(all)
-    })
+    owner: ThreadWaker,
 }

@@ -10,9 +10,11 @@
 
 mod file;
 mod layout;
+mod load;
 mod product;
 mod report;
 mod sample;
+mod waker;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,14 +23,13 @@ use tautwire_bench_timing::Arguments;
 
 use crate::file::{Medium, Syncing};
 use crate::layout::Layout;
+use crate::load::{FRAMES, Load};
 use crate::report::Report;
 
 const DEFAULT_ROUNDS: usize = 7;
 const QUICK_ROUNDS: usize = 1;
 const OPTIONS: [&str; 3] = ["--folder", "--commit", "--sample-ms"];
 
-/// The sizes of a frame: one small message with its delivery, and a busy turn.
-pub(crate) const FRAMES: [(&str, usize); 2] = [("small", 300), ("large", 16 << 10)];
 const THREADS: [usize; 3] = [1, 2, 4];
 /// The windows: the maximum number of frames of one thread that are not durable yet.
 const WINDOWS: [usize; 2] = [1, 16];
@@ -73,7 +74,7 @@ fn measure(arguments: &Arguments, folder: &Path) -> std::io::Result<()> {
             for threads in THREADS {
                 for window in WINDOWS {
                     for layout in Layout::ALL {
-                        let load = layout::Load { threads, window, frame_bytes, time: report.sample_time() };
+                        let load = Load { threads, window, frame_bytes, time: report.sample_time() };
                         let sample = layout::sample(folder, layout, load)?;
                         let situation = format!("{threads} threads, {size}, window {window}");
                         report.add(round, &situation, layout.name(), &sample);

@@ -13,8 +13,9 @@ use tautwire_journal::{
 };
 
 use crate::file::FILE_BYTES;
-use crate::layout::{Bell, Load, together};
+use crate::load::{Load, run_together};
 use crate::sample::Sample;
+use crate::waker::ThreadWaker;
 
 pub(crate) fn sample(folder: &Path, load: Load) -> io::Result<Sample> {
     let failed = |error: &dyn std::fmt::Display| io::Error::other(error.to_string());
@@ -26,25 +27,25 @@ pub(crate) fn sample(folder: &Path, load: Load) -> io::Result<Sample> {
     let (mut log, _) = opened.map_err(|error| failed(&error))?;
     // The files of the others are preallocated, too.
     log.prepare(0).map_err(|error| failed(&error))?;
-    let bells: Arc<[Bell]> = (0..load.threads).map(|_| Bell::default()).collect();
-    let rung = bells.clone();
-    let wake = move |shard: ShardNumber| rung[usize::from(shard.0)].ring();
+    let wakers: Arc<[ThreadWaker]> = (0..load.threads).map(|_| ThreadWaker::default()).collect();
+    let woken = wakers.clone();
+    let wake = move |shard: ShardNumber| woken[usize::from(shard.0)].wake();
     let started = WriterThread::start(log, load.threads as u16, wake, || 0);
     let (writer, ports) = started.map_err(|error| failed(&error))?;
 
     let cpu = ProcessTime::now();
     let begun = Instant::now();
     let writer = &writer;
-    let produce = |(port, bell)| move || Ok(produce(port, bell, writer, load));
-    let mut sample = together(ports.into_iter().zip(bells.iter()).map(produce).collect())?;
+    let produce = |(port, waker)| move || Ok(produce(port, waker, writer, load));
+    let mut sample = run_together(ports.into_iter().zip(wakers.iter()).map(produce).collect())?;
     sample.cpu = cpu.elapsed();
     sample.took = begun.elapsed();
     sample.syncs = writer.handle().groups();
     Ok(sample)
 }
 
-fn produce(mut port: FrameSender, bell: &Bell, writer: &WriterThread, load: Load) -> Sample {
-    bell.ring_here();
+fn produce(mut port: FrameSender, waker: &ThreadWaker, writer: &WriterThread, load: Load) -> Sample {
+    waker.register();
     let mut sample = Sample::default();
     let mut begun = VecDeque::with_capacity(load.window);
     let mut seen = TurnNumber(0);
@@ -58,7 +59,7 @@ fn produce(mut port: FrameSender, bell: &Bell, writer: &WriterThread, load: Load
             }
             begun.push_back(Instant::now());
         }
-        bell.wait_until(|| port.durable() > seen || port.failure().is_some());
+        waker.wait_until(|| port.durable() > seen || port.failure().is_some());
         let now = port.durable();
         for _ in seen.0..now.0 {
             sample.latencies.extend(begun.pop_front().map(|at| at.elapsed()));

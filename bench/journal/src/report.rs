@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tautwire_bench_timing::{Arguments, median, rounded};
 
+use crate::load::FRAMES;
 use crate::sample::Sample;
 
 const SAMPLE_MS: u64 = 300;
@@ -107,7 +108,7 @@ impl Report {
             "parameters": {
                 "kind": "journal",
                 "sample_ms": self.sample_time.as_millis() as u64,
-                "frame_bytes": crate::FRAMES.iter().map(|(name, bytes)| ((*name).to_owned(), (*bytes).into()))
+                "frame_bytes": FRAMES.iter().map(|(name, bytes)| ((*name).to_owned(), (*bytes).into()))
                     .collect::<serde_json::Map<_, _>>(),
                 "file_system": command("stat", &["-f", "-c", "%T", "."]),
             },

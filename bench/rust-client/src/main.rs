@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod broker;
+mod library;
 mod report;
 mod rumqttc_v3;
 mod rumqttc_v5;
@@ -19,7 +20,8 @@ mod tautwire_blocking;
 use std::process::{Command, ExitCode};
 
 use broker::Broker;
-use sample::{LIBRARIES, SCENARIOS, Sample, Scenario};
+use library::LIBRARIES;
+use sample::{SCENARIOS, Sample, Scenario};
 use tautwire_bench_timing::{Arguments, write};
 
 const DEFAULT_ROUNDS: usize = 9;
@@ -94,7 +96,7 @@ fn sample_apart(library: &str, scenario: &Scenario, port: u16) -> Result<Option<
 fn one_sample(library: &str, scenario: &str, port: &str) -> ExitCode {
     let scenario = SCENARIOS.iter().find(|known| known.name == scenario);
     let (Some(scenario), Ok(port)) = (scenario, port.parse()) else { return ExitCode::from(2) };
-    match sample::take(library, scenario, port) {
+    match library::take(library, scenario, port) {
         Some(sample) => {
             println!("{sample}");
             ExitCode::SUCCESS

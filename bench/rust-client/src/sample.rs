@@ -1,27 +1,17 @@
-//! One sample of one library.
+//! The scenarios, samples and payloads of all libraries.
 
 use std::fmt;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use cpu_time::ProcessTime;
 
-use crate::{rumqttc_v3, rumqttc_v5, tautwire, tautwire_blocking};
-
 pub const TOPIC: &str = "bench/topic";
 pub const PAYLOAD_BYTES: usize = 64;
 /// The maximum number of undelivered messages.
 pub const CREDIT: u64 = 1000;
-/// The timeout of a sample.
-const PATIENCE: Duration = Duration::from_secs(20);
 /// The maximum number of unacknowledged QoS 1 messages.
 pub const IN_FLIGHT: u16 = 100;
-
-pub const TAUTWIRE: &str = "tautwire";
-pub const TAUTWIRE_BLOCKING: &str = "tautwire (blocking)";
-pub const RUMQTTC: &str = "rumqttc";
-pub const LIBRARIES: &[&str] = &[TAUTWIRE, TAUTWIRE_BLOCKING, RUMQTTC];
 
 #[derive(Clone, Copy)]
 pub struct Scenario {
@@ -70,21 +60,6 @@ impl fmt::Display for Sample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {} {}", self.cpu_s, self.elapsed_s, self.messages, self.p50_us)
     }
-}
-
-/// Takes a sample; `None` if a message is missing at the end or the library is unknown.
-pub fn take(library: &str, scenario: &'static Scenario, port: u16) -> Option<Sample> {
-    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().ok();
-    let future: Pin<Box<dyn Future<Output = Option<Sample>> + Send>> = match (library, scenario.v5) {
-        (TAUTWIRE, _) => Box::pin(tautwire::run(scenario, port)),
-        (RUMQTTC, false) => Box::pin(rumqttc_v3::run(scenario, port)),
-        (RUMQTTC, true) => Box::pin(rumqttc_v5::run(scenario, port)),
-        (TAUTWIRE_BLOCKING, _) => return Some(tautwire_blocking::run(scenario, port)),
-        _ => return None,
-    };
-    // In a task, like most tokio code, because the future of `block_on` costs an additional poll of the sockets.
-    let timed = async move { tokio::spawn(tokio::time::timeout(PATIENCE, future)).await };
-    runtime()?.block_on(timed).ok()?.ok()?
 }
 
 /// Measures the CPU time of the process and the elapsed time.

@@ -7,14 +7,16 @@ use std::task::{Context, Poll};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use tautwire_client::blocking::{self, StatusWatch};
-use tautwire_client::{Error, Property, QoS, ReasonCode};
+use tautwire_client::{Error, Property, QoS, ReasonCode, Status};
 
 use crate::error;
 use crate::fork::Owned;
 use crate::message::Message;
-use crate::operation::{Operation, Pending, Value, on_a_thread};
+use crate::operation::{Operation, on_a_thread};
 use crate::options::{Settings, SubscribeSettings};
+use crate::pending::{Pending, Value, to_python};
 use crate::publication::{Extra, publication, text, with_payload};
+use crate::subscription::Subscription;
 
 /// A client with the thread that drives it. It ends when its last reference is dropped.
 #[pyclass(frozen, module = "tautwire._native")]
@@ -86,7 +88,10 @@ impl Client {
         let client = self.0.get(py)?;
         let subscribing = settings.subscribe().and_then(|subscribe| client.subscribing(subscribe));
         let subscribing = subscribing.map_err(|error| error::raise(py, &error))?;
-        Ok(Operation::work(async move { subscribing.await.map(Value::Subscription) }))
+        Ok(Operation::work(async move {
+            let stream = subscribing.await?;
+            Ok(Value::object(|py| to_python(py, Subscription::new(stream))))
+        }))
     }
 
     /// Acknowledges a message of QoS 1 or 2; QoS 0 needs no acknowledgement.
@@ -188,7 +193,7 @@ impl Waiting {
         let accepted = self.client.poll_publish(&publication, cx);
         accepted.map_ok(|publishing| match self.way.0 {
             QoS::AtMostOnce => Value::Reason(ReasonCode::Success.as_u8()),
-            _ => Value::Operation(Pending::Publishing(publishing)),
+            _ => Value::object(|py| to_python(py, Operation::new(Pending::Publishing(publishing)))),
         })
     }
 }
@@ -201,7 +206,19 @@ impl Watch {
         let watch = self.0.get(py)?.clone();
         Ok(Operation::work(poll_fn(move |cx| {
             let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
-            watch.poll_next(cx).map(|status| Ok(Value::Status(status)))
+            let status = watch.poll_next(cx);
+            status.map(|status| Ok(Value::object(move |py| to_python(py, status_for_python(py, &status)))))
         })))
+    }
+}
+
+/// Returns the name of a status, whether the server had the session, and the reason why there is no connection.
+fn status_for_python(py: Python<'_>, status: &Status) -> (&'static str, bool, Option<Py<PyAny>>) {
+    let exception = |why: &Error| Some(error::raise(py, why).into_value(py).into_any());
+    match status {
+        Status::Online { session_present } => ("online", *session_present, None),
+        Status::Offline(why) => ("offline", false, exception(why)),
+        Status::Closed(why) => ("closed", false, exception(why)),
+        _ => ("connecting", false, None),
     }
 }

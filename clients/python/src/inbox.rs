@@ -9,7 +9,7 @@ use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 
 use crate::fork::Owned;
-use crate::operation::{Outcome, Pending};
+use crate::pending::{Outcome, Pending, outcome};
 
 /// The keys that can progress, with their operations.
 #[pyclass(frozen, module = "tautwire._native")]
@@ -119,7 +119,7 @@ impl Shared {
     ) -> PyResult<Option<Outcome>> {
         let waker = self.waker(key);
         match std::pin::Pin::new(&mut pending).poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(result) => crate::operation::outcome(py, result).map(Some),
+            Poll::Ready(result) => outcome(py, result).map(Some),
             Poll::Pending => {
                 self.lock().pending.insert(key, pending);
                 Ok(None)

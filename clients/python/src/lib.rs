@@ -13,6 +13,7 @@ mod inbox;
 mod message;
 mod operation;
 mod options;
+mod pending;
 mod publication;
 mod subscription;
 

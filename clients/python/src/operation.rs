@@ -1,61 +1,23 @@
 //! Pending operations, awaited by an event loop or by a thread.
 
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyRuntimeError, PyTimeoutError};
 use pyo3::prelude::*;
+use tautwire_client::Error;
 use tautwire_client::blocking::block_on;
-use tautwire_client::{Error, Publishing, Status};
 
 use crate::error;
 use crate::fork::Owned;
 use crate::inbox::Inbox;
-use crate::subscription::Subscription;
+use crate::pending::{Outcome, Pending, Value};
 
 /// The interval at which a waiting thread checks for Python signals: the delay of Ctrl-C.
 const SIGNALS: Duration = Duration::from_millis(50);
-
-/// The result of an operation.
-pub(crate) enum Value {
-    Nothing,
-    /// Reason codes.
-    Reason(u8),
-    Reasons(Vec<u8>),
-    /// The first step is done; this is the second.
-    Operation(Pending),
-    Subscription(tautwire_client::Subscription),
-    Status(Status),
-}
-
-pub(crate) type Work = Pin<Box<dyn Future<Output = Result<Value, Error>> + Send>>;
-
-/// A pending operation.
-pub(crate) enum Pending {
-    /// The most frequent operation, therefore not boxed.
-    Publishing(Publishing),
-    Other(Work),
-}
-
-/// The value, or the exception.
-pub(crate) type Outcome = (Py<PyAny>, Option<Py<PyAny>>);
-
-impl Future for Pending {
-    type Output = Result<Value, Error>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.get_mut() {
-            Pending::Publishing(publishing) => {
-                Pin::new(publishing).poll(cx).map_ok(|published| Value::Reason(published.reason.as_u8()))
-            }
-            Pending::Other(work) => work.as_mut().poll(cx),
-        }
-    }
-}
 
 /// An operation that Python awaits once, with `start` or with `wait`.
 #[pyclass(frozen, module = "tautwire._native")]
@@ -123,47 +85,6 @@ pub(crate) fn wait_for<R: Send>(
         if end.is_some_and(|end| Instant::now() >= end) {
             return Err(PyTimeoutError::new_err("timed out"));
         }
-    }
-}
-
-/// Converts the result of an operation for Python.
-pub(crate) fn outcome(py: Python<'_>, result: Result<Value, Error>) -> PyResult<Outcome> {
-    match result {
-        Ok(value) => Ok((value.into_python(py)?, None)),
-        Err(error) => Ok((py.None(), Some(error::raise(py, &error).into_value(py).into_any()))),
-    }
-}
-
-impl Value {
-    fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        match self {
-            Value::Nothing => Ok(py.None()),
-            Value::Reason(reason) => to_python(py, reason),
-            // As a list of integers, not as bytes.
-            Value::Reasons(reasons) => to_python(py, reasons.into_iter().map(u32::from).collect::<Vec<u32>>()),
-            Value::Operation(pending) => Ok(Py::new(py, Operation::new(pending))?.into_any()),
-            Value::Subscription(stream) => Ok(Py::new(py, Subscription::new(stream))?.into_any()),
-            Value::Status(status) => to_python(py, told(py, &status)),
-        }
-    }
-}
-
-fn to_python<'py, T: IntoPyObject<'py>>(py: Python<'py>, value: T) -> PyResult<Py<PyAny>>
-where
-    PyErr: From<T::Error>,
-{
-    use pyo3::BoundObject as _;
-    Ok(value.into_pyobject(py)?.into_any().unbind())
-}
-
-/// Returns the name of a status, whether the server had the session, and the reason why there is no connection.
-fn told(py: Python<'_>, status: &Status) -> (&'static str, bool, Option<Py<PyAny>>) {
-    let exception = |why: &Error| Some(error::raise(py, why).into_value(py).into_any());
-    match status {
-        Status::Online { session_present } => ("online", *session_present, None),
-        Status::Offline(why) => ("offline", false, exception(why)),
-        Status::Closed(why) => ("closed", false, exception(why)),
-        _ => ("connecting", false, None),
     }
 }
 

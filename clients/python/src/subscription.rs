@@ -10,7 +10,8 @@ use crate::error;
 use crate::fork::Owned;
 use crate::inbox::Inbox;
 use crate::message::Message;
-use crate::operation::{Operation, Value, wait_for};
+use crate::operation::{Operation, wait_for};
+use crate::pending::Value;
 
 /// A subscription. It ends when it is dropped.
 #[pyclass(frozen, module = "tautwire._native")]

@@ -42,6 +42,7 @@ client.disconnect().await?;
 mod asynchronous;
 pub mod blocking;
 mod driver;
+mod duration;
 mod error;
 mod log;
 pub mod machine;
@@ -53,6 +54,7 @@ mod scram;
 mod state;
 mod store;
 mod subscribe;
+mod sync;
 mod tls;
 mod wire;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tautwire_protocol::{PayloadFormat, Property, QoS};
 
-use crate::options::whole_seconds;
+use crate::duration::whole_seconds;
 
 /// A message to publish: a topic, a payload and options. It borrows; nothing is copied before the message is sent or queued.
 ///

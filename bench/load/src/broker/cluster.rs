@@ -13,7 +13,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 
 use super::kind::{in_path, repository_root};
-use super::process::{RunningProcess, await_answer, command_killed_with_parent};
+use super::process::{RunningProcess, command_killed_with_parent};
+use super::readiness::await_answer;
 use super::{BrokerKind, Programs};
 use crate::failure::{ErrorContext, Failure, Result};
 

@@ -7,9 +7,10 @@ use std::process::{Command, Stdio};
 
 use super::BrokerKind;
 use super::kind::in_path;
-use super::process::{RunningProcess, command_killed_with_parent, free_port, start_announcing, start_probed};
-use crate::failure::{Failure, Result};
-use crate::scenario::write_contracts;
+use super::process::{RunningProcess, command_killed_with_parent};
+use super::readiness::{free_port, start_announcing, start_probed};
+use crate::failure::{ErrorContext, Failure, Result};
+use crate::mqtt::{READING_PROTO, contracts_manifest};
 
 /// More than the largest payload of any scenario.
 const NATS_MAX_PAYLOAD_BYTES: u32 = 8 * 1024 * 1024;
@@ -143,6 +144,14 @@ fn our_arguments(kind: BrokerKind, folder: &Path) -> Result<Vec<String>> {
         arguments.extend(["--set", "data.ack=memory"].map(str::to_owned));
     }
     Ok(arguments)
+}
+
+/// Writes the contracts of the typed payloads to a folder for the broker.
+fn write_contracts(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).during(|| format!("creating {}", folder.display()))?;
+    fs::write(folder.join("contracts.toml"), contracts_manifest())?;
+    fs::write(folder.join("reading.proto"), READING_PROTO)?;
+    Ok(())
 }
 
 fn mosquitto_configuration(port: u16, kind: BrokerKind) -> String {

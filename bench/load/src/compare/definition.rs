@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::threshold::{Threshold, load_thresholds};
+use super::threshold::{Threshold, read_thresholds};
 use crate::broker::BrokerKind;
 use crate::failure::{ErrorContext, Failure, Result};
 use crate::mqtt::ProtocolVersion;
@@ -113,7 +113,7 @@ pub(crate) fn load_definitions(folder: &Path) -> Result<Vec<Definition>> {
         let text = fs::read_to_string(&path)?;
         let mut of_file = parse(&text).during(|| path.display().to_string())?;
         let beside = folder.join("thresholds").join(path.file_name().unwrap_or_default());
-        load_thresholds(&beside, &mut of_file).during(|| beside.display().to_string())?;
+        add_thresholds(&beside, &mut of_file).during(|| beside.display().to_string())?;
         definitions.extend(of_file);
     }
     let mut names = BTreeSet::new();
@@ -121,6 +121,19 @@ pub(crate) fn load_definitions(folder: &Path) -> Result<Vec<Definition>> {
         Some(twice) => Err(Failure::new(format!("scenario {:?} is defined twice", twice.name))),
         None => Ok(definitions),
     }
+}
+
+/// Adds the thresholds from the file of the same name, if there is one, to each definition.
+fn add_thresholds(path: &Path, definitions: &mut [Definition]) -> Result<()> {
+    for threshold in read_thresholds(path)? {
+        let definition = definitions
+            .iter_mut()
+            .find(|definition| definition.name == threshold.scenario)
+            .ok_or_else(|| Failure::new(format!("there is no scenario {:?} in the file beside", threshold.scenario)))?;
+        threshold.check(&definition.brokers)?;
+        definition.thresholds.push(threshold);
+    }
+    Ok(())
 }
 
 pub(super) fn parse(text: &str) -> Result<Vec<Definition>> {

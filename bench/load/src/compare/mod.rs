@@ -2,19 +2,21 @@
 
 mod definition;
 mod json;
+mod options;
 mod report;
 mod schema;
 mod summary;
 mod threshold;
 
 use std::fs::{self, File};
-use std::path::PathBuf;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 pub(crate) use definition::{Definition, load_definitions};
+pub(crate) use options::Options;
 pub(crate) use schema::validate_result;
 
 use self::definition::Shape;
+use self::options::ROUNDS;
 use self::report::{Report, RunPosition, Sample};
 use self::threshold::Verdict;
 use crate::broker::{Broker, BrokerKind, Programs};
@@ -24,35 +26,8 @@ use crate::mqtt::ProtocolVersion;
 use crate::scenario::{Context, Scenario};
 use crate::system::{Machine, Placement, cores, load_average, pin_self, raise_open_files_limit};
 
-/// The options of the comparison.
-#[derive(Debug, Default)]
-pub(crate) struct Options {
-    pub programs: Programs,
-    /// Empty: the brokers of each definition.
-    pub brokers: Vec<BrokerKind>,
-    /// Empty: the placements of each definition.
-    pub placements: Vec<Placement>,
-    pub rounds: Option<u32>,
-    /// A quick run: one round, the first placement, the first brokers, smaller parameters.
-    pub quick: bool,
-    /// The scheduling priority of broker and generator, as for `nice`.
-    pub nice: i32,
-    /// The folder for results; `None`: `bench/results/HARDWARE`, or `bench/results/quick` for results that are not of record.
-    pub out: Option<PathBuf>,
-}
-
-/// The default number of rounds: enough for a median and a spread.
-const ROUNDS: u32 = 3;
-
 /// The brokers of a quick run, in the order of the definition: Tautwire and the first peers.
 const QUICK_BROKERS: usize = 3;
-
-impl Options {
-    /// Whether the result is of record: all brokers and placements of the definition, enough rounds.
-    fn is_complete_run(&self) -> bool {
-        !self.quick && self.brokers.is_empty() && self.placements.is_empty() && self.rounds.is_none_or(|n| n >= ROUNDS)
-    }
-}
 
 /// Runs all `definitions`. Returns true if no check failed: all thresholds were met and every run of Tautwire was exact.
 pub(crate) fn compare(definitions: &[Definition], options: &Options) -> Result<bool> {

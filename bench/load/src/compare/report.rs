@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::definition::{Curve, Published, Shape};
+use super::definition::{Curve, Definition, Published, Shape};
 use super::json::to_json;
+use super::options::Options;
 use super::schema::validate_result;
 use super::summary::Summary;
 use super::threshold::{Threshold, Verdict};
-use super::{Definition, Options};
 use crate::broker::{BrokerKind, repository_root, versions_of_tools};
 use crate::failure::{ErrorContext, Failure, Result};
 use crate::measure::{Histogram, Measurement, WrittenHistogram};

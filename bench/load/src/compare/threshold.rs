@@ -6,7 +6,6 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::Definition;
 use crate::broker::BrokerKind;
 use crate::failure::{Failure, Result};
 
@@ -52,27 +51,19 @@ struct ThresholdFile {
     threshold: Vec<Threshold>,
 }
 
-/// Adds the thresholds from the file of the same name, if there is one, to each definition.
-pub(super) fn load_thresholds(path: &Path, definitions: &mut [Definition]) -> Result<()> {
+/// Reads a file of thresholds; none if there is no file.
+pub(super) fn read_thresholds(path: &Path) -> Result<Vec<Threshold>> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error.into()),
     };
     let file: ThresholdFile = toml::from_str(&text).map_err(|error| Failure::new(error.to_string()))?;
-    for threshold in file.threshold {
-        let definition = definitions
-            .iter_mut()
-            .find(|definition| definition.name == threshold.scenario)
-            .ok_or_else(|| Failure::new(format!("there is no scenario {:?} in the file beside", threshold.scenario)))?;
-        threshold.check(&definition.brokers)?;
-        definition.thresholds.push(threshold);
-    }
-    Ok(())
+    Ok(file.threshold)
 }
 
 impl Threshold {
-    fn check(&self, measured: &[BrokerKind]) -> Result<()> {
+    pub(super) fn check(&self, measured: &[BrokerKind]) -> Result<()> {
         let wrong =
             |what: String| Err(Failure::new(format!("threshold {} of {:?}: {what}", self.metric, self.scenario)));
         let (low, high) = match (self.pass_at_most, self.pass_at_least) {

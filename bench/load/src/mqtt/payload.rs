@@ -1,15 +1,7 @@
 //! The layout of payloads, and the position of a message's identity in them.
 
 use super::reading::{Reading, ReadingFormat};
-
-/// The identity of a message, in every payload, so that each one is accounted for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PayloadStamp {
-    pub seq: u64,
-    pub publisher: u32,
-    /// Distinguishes the messages of this run from strays of another.
-    pub run: u32,
-}
+use super::stamp::PayloadStamp;
 
 /// The size of a full stamp.
 pub(crate) const SMALLEST_PAYLOAD_BYTES: usize = 16;

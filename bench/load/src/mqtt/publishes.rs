@@ -2,7 +2,8 @@ use std::ops::Range;
 
 use tautwire_protocol::{Delivery, PacketId, Properties, ProtocolVersion, Publish, QoS, TopicName};
 
-use super::payload::{PayloadForm, PayloadStamp};
+use super::payload::PayloadForm;
+use super::stamp::PayloadStamp;
 use crate::failure::{ErrorContext, Failure, Result};
 
 /// PUBLISH packets that are encoded once, adjacent in one buffer. To send a batch, stamp payloads and packet ids and

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use super::context::Context;
 use super::open_load::{OpenLoad, OpenLoadOutcome, OpenLoadPlan, Wiring};
-use super::{Context, PayloadKind, QosLevel};
+use super::parameters::{PayloadKind, QosLevel};
 use crate::failure::{Failure, Result};
 use crate::measure::{Account, Measurement};
 

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Context;
+use super::context::Context;
 use super::session_mill::{SessionMill, Steps, Topic};
 use crate::failure::Result;
 use crate::measure::Measurement;

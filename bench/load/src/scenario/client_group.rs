@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::Context;
+use super::context::Context;
 use super::session_mill::{SessionMill, Steps, Topic};
 use crate::failure::Result;
 use crate::measure::Sequence;

@@ -2,9 +2,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::context::Context;
+use super::flood::Flood;
 use super::open_load::{OpenLoad, OpenLoadPlan, Wiring};
+use super::parameters::{PayloadKind, QosLevel};
 use super::session::{STALL_TIMEOUT, open_as};
-use super::{Context, Flood, PayloadKind, QosLevel};
 use crate::broker::BrokerKind;
 use crate::failure::{Failure, Result};
 use crate::measure::Measurement;

@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::bystanders::beside;
 use super::client_group::{ClientGroup, StallTimer};
+use super::context::Context;
+use super::parameters::plain_payload;
 use super::session::{STALL_TIMEOUT, open_as};
 use super::session_mill::{SessionMill, Steps, Topic};
-use super::{Context, plain_payload};
 use crate::failure::{Failure, Result};
 use crate::measure::{Account, Histogram, Measurement, Sequence};
 use crate::mqtt::{Incoming, PayloadStamp, Publishes, QoS};

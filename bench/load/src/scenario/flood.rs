@@ -3,8 +3,9 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::context::Context;
+use super::parameters::{PayloadKind, QosLevel};
 use super::session::{DRAIN_TIMEOUT, STALL_TIMEOUT, Session, open_as, open_at};
-use super::{Context, PayloadKind, QosLevel};
 use crate::failure::{Failure, Result};
 use crate::measure::{Account, Measurement, Sequence};
 use crate::mqtt::{Frame, Incoming, PacketIds, PayloadForm, PayloadStamp, Publishes, ack};

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use super::Context;
+use super::context::Context;
 use super::session_mill::{SessionMill, Steps};
 use crate::failure::Result;
 use crate::measure::Measurement;

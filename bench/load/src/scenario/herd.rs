@@ -3,8 +3,9 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::client_group::{ClientGroup, StallTimer};
+use super::context::Context;
+use super::parameters::plain_payload;
 use super::session::{STALL_TIMEOUT, Session, open_as};
-use super::{Context, plain_payload};
 use crate::failure::{Failure, Result};
 use crate::measure::{Account, Measurement};
 use crate::mqtt::{Incoming, PayloadStamp, Publishes, QoS, SMALLEST_PAYLOAD_BYTES};

@@ -3,9 +3,10 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::context::{Context, RESERVED_DESCRIPTORS};
 use super::open_load::{OpenLoad, OpenLoadPlan, Wiring};
+use super::parameters::{PayloadKind, QosLevel};
 use super::session_mill::{SessionMill, Steps, Topic};
-use super::{Context, PayloadKind, QosLevel, RESERVED_DESCRIPTORS};
 use crate::broker::{BrokerKind, Cluster};
 use crate::failure::{Failure, Result};
 use crate::measure::Measurement;

@@ -4,6 +4,7 @@ mod bystanders;
 mod churn;
 mod client_group;
 mod cluster;
+mod context;
 mod delivery;
 mod disturbances;
 mod explosion;
@@ -12,6 +13,7 @@ mod handshakes;
 mod herd;
 mod idle;
 mod open_load;
+mod parameters;
 mod recovery;
 mod retained;
 mod retained_on_disk;
@@ -24,19 +26,19 @@ mod store_client;
 mod sync_latency;
 mod wildcards;
 
-use std::fs;
-use std::path::Path;
-
 use serde::{Deserialize, Serialize};
 
-use crate::broker::{Broker, BrokerKind};
-use crate::failure::{ErrorContext, Failure, Result};
+use crate::broker::BrokerKind;
+use crate::failure::Result;
 use crate::measure::Measurement;
-use crate::mqtt::{PayloadForm, ProtocolVersion, QoS, READING_PROTO, ReadingFormat, contracts_manifest};
-use crate::system::{Machine, Placement};
+use crate::mqtt::ProtocolVersion;
+use crate::system::Machine;
+use context::RESERVED_DESCRIPTORS;
+use parameters::QosLevel;
 
 pub(crate) use churn::Churn;
 pub(crate) use cluster::{Acknowledged, DeadNode, Kills, Mirror, Nodes, Takeover};
+pub(crate) use context::Context;
 pub(crate) use delivery::Delivery;
 pub(crate) use disturbances::{FanOut, ReconnectStorm, SlowConsumer};
 pub(crate) use explosion::Explosion;
@@ -52,9 +54,6 @@ pub(crate) use snapshots::Snapshots;
 pub(crate) use steady::Steady;
 pub(crate) use sync_latency::SyncLatency;
 pub(crate) use wildcards::Wildcards;
-
-/// The number of file descriptors for everything other than connections, in each process.
-const RESERVED_DESCRIPTORS: u64 = 100;
 
 /// A scenario and its parameters, as written in `bench/scenarios/*.toml` or on the command line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -113,15 +112,6 @@ pub(crate) const KINDS: [&str; 24] = [
     "kills",
     "nodes",
 ];
-
-/// The context of a run, for every scenario.
-pub(crate) struct Context<'a> {
-    pub broker: &'a Broker,
-    pub version: ProtocolVersion,
-    pub placement: &'a Placement,
-    /// Stamped into every payload, so that strays of another run show.
-    pub run: u32,
-}
 
 impl Scenario {
     pub(crate) fn run(&self, context: &Context<'_>) -> Result<Measurement> {
@@ -200,81 +190,6 @@ impl Scenario {
         let possible = machine.open_files_limit.saturating_sub(RESERVED_DESCRIPTORS);
         (connections > possible)
             .then(|| format!("{connections} connections of one process: the limit of open files allows {possible}"))
-    }
-}
-
-/// The content of payloads.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum PayloadKind {
-    /// Meaningless bytes.
-    #[default]
-    Plain,
-    Protobuf,
-    MessagePack,
-    Json,
-}
-
-impl PayloadKind {
-    /// `bytes` is the size of plain payloads.
-    pub(crate) fn form(self, bytes: usize) -> Result<PayloadForm> {
-        match self.format() {
-            Some(format) => Ok(PayloadForm::reading(format)),
-            None => plain_payload(bytes),
-        }
-    }
-
-    /// Returns a topic for such payloads.
-    pub(crate) fn topic(self, name: &str) -> String {
-        let prefix = self.format().map_or_else(|| "bench/".to_owned(), ReadingFormat::topic_prefix);
-        format!("{prefix}{name}")
-    }
-
-    fn format(self) -> Option<ReadingFormat> {
-        match self {
-            Self::Plain => None,
-            Self::Protobuf => Some(ReadingFormat::Protobuf),
-            Self::MessagePack => Some(ReadingFormat::MessagePack),
-            Self::Json => Some(ReadingFormat::Json),
-        }
-    }
-}
-
-/// Writes the contracts of the typed payloads to a folder for the broker.
-pub(crate) fn write_contracts(folder: &Path) -> Result<()> {
-    fs::create_dir_all(folder).during(|| format!("creating {}", folder.display()))?;
-    fs::write(folder.join("contracts.toml"), contracts_manifest())?;
-    fs::write(folder.join("reading.proto"), READING_PROTO)?;
-    Ok(())
-}
-
-fn plain_payload(bytes: usize) -> Result<PayloadForm> {
-    PayloadForm::plain(bytes)
-        .ok_or_else(|| Failure::new(format!("a payload of {bytes} bytes is too small for the message number")))
-}
-
-/// A QoS as in scenario files: 0, 1 or 2.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "u8", into = "u8")]
-pub(crate) struct QosLevel(pub QoS);
-
-impl Default for QosLevel {
-    fn default() -> Self {
-        Self(QoS::AtMostOnce)
-    }
-}
-
-impl TryFrom<u8> for QosLevel {
-    type Error = String;
-
-    fn try_from(level: u8) -> std::result::Result<Self, String> {
-        QoS::from_u8(level).map(Self).ok_or_else(|| format!("invalid QoS {level}: must be 0, 1 or 2"))
-    }
-}
-
-impl From<QosLevel> for u8 {
-    fn from(level: QosLevel) -> u8 {
-        level.0.as_u8()
     }
 }
 

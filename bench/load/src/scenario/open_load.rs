@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::context::Context;
+use super::parameters::{PayloadKind, QosLevel};
 use super::session::{DRAIN_TIMEOUT, STALL_TIMEOUT, Session};
-use super::{Context, PayloadKind, QosLevel};
 use crate::failure::{Failure, Result};
 use crate::measure::{Account, Histogram, Measurement, Sequence};
 use crate::mqtt::{Incoming, PacketIds, PayloadForm, PayloadStamp, Publishes, QoS, ack};

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::client_group::StallTimer;
+use super::context::Context;
+use super::parameters::plain_payload;
 use super::session::STALL_TIMEOUT;
 use super::session_mill::{SessionMill, Steps, Topic, own_topic};
 use super::store_client::StoreClient;
-use super::{Context, plain_payload};
 use crate::failure::{ErrorContext, Failure, Result};
 use crate::measure::{Account, ExpectedOrder, Measurement};
 use crate::mqtt::{self, Incoming, PayloadForm, Publishes, QoS, ack};

@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::client_group::StallTimer;
+use super::context::Context;
+use super::parameters::plain_payload;
 use super::session::{STALL_TIMEOUT, Session};
 use super::store_client::{StoreClient, StoreResult};
-use super::{Context, plain_payload};
 use crate::failure::{Failure, Result};
 use crate::measure::{Account, Histogram, Measurement};
 use crate::mqtt::{self, Incoming, PacketId, PacketIds, PayloadForm, Publishes, QoS, ack};

@@ -6,11 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use super::bystanders;
 use super::client_group::StallTimer;
+use super::context::Context;
+use super::parameters::plain_payload;
 use super::recovery::allocated_bytes;
 use super::retained::retained_topic;
 use super::session::STALL_TIMEOUT;
 use super::store_client::{StoreClient, StoreResult};
-use super::{Context, plain_payload};
 use crate::failure::{ErrorContext, Failure, Result};
 use crate::measure::{Account, Measurement};
 use crate::mqtt::{self, Incoming, PacketId, PayloadForm, Publishes, QoS};

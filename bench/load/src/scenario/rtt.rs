@@ -3,8 +3,9 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::context::Context;
+use super::parameters::{QosLevel, plain_payload};
 use super::session::open_as;
-use super::{Context, QosLevel, plain_payload};
 use crate::broker::Helper;
 use crate::failure::{Failure, Result};
 use crate::measure::{Account, Histogram, Measurement, Sequence};

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::Context;
+use super::context::Context;
 use crate::failure::{ErrorContext, Failure, Result};
 use crate::mqtt::{self, Frames, Incoming, PacketId, QoS};
 use crate::net::{Connection, Role, Stream, connect_from};

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use rustls::ClientConfig;
 
-use super::{Context, plain_payload};
+use super::context::Context;
+use super::parameters::plain_payload;
 use crate::failure::{Failure, Result};
 use crate::measure::Account;
 use crate::mqtt::{self, Frame, Incoming, PacketId, PayloadStamp, Publishes, QoS, SMALLEST_PAYLOAD_BYTES};

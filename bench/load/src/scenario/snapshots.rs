@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::bystanders;
+use super::context::Context;
+use super::parameters::plain_payload;
 use super::retained::retained_topic;
 use super::retained_on_disk::{NICENESS, store_retained};
 use super::store_client::StoreClient;
-use super::{Context, plain_payload};
 use crate::failure::{ErrorContext, Failure, Result};
 use crate::measure::{Account, Measurement};
 use crate::mqtt::{PayloadForm, Publishes, QoS};

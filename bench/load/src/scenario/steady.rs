@@ -2,8 +2,9 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::context::Context;
 use super::open_load::{OpenLoad, OpenLoadPlan, Wiring};
-use super::{Context, PayloadKind, QosLevel};
+use super::parameters::{PayloadKind, QosLevel};
 use crate::failure::Result;
 use crate::measure::Measurement;
 use crate::system::{Meter, resident_bytes};

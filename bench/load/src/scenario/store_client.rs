@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::Context;
 use super::client_group::StallTimer;
+use super::context::Context;
 use super::session::{STALL_TIMEOUT, open_as};
 use crate::failure::{Failure, Result};
 use crate::mqtt::{Incoming, PacketIds, PayloadStamp, Publishes, QoS};

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::context::Context;
+use super::parameters::plain_payload;
 use super::session::{STALL_TIMEOUT, Session};
-use super::{Context, plain_payload};
 use crate::failure::{Failure, Result};
 use crate::measure::{Histogram, Measurement, Sequence};
 use crate::mqtt::{Incoming, PacketIds, PayloadForm, PayloadStamp, Publishes, QoS, ack};

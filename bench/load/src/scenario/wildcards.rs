@@ -3,8 +3,9 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::context::Context;
+use super::parameters::plain_payload;
 use super::session::{DRAIN_TIMEOUT, STALL_TIMEOUT, Session, open_as};
-use super::{Context, plain_payload};
 use crate::failure::{Failure, Result};
 use crate::measure::{Account, ExpectedOrder, Measurement};
 use crate::mqtt::{Incoming, PayloadForm, PayloadStamp, Publishes, QoS, SMALLEST_PAYLOAD_BYTES};

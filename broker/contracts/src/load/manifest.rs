@@ -5,7 +5,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::contract::Draft;
+use super::draft::Draft;
 use super::error::{ErrorCode, LoadError, SourcePosition, position};
 use crate::contract::{OnViolation, Unacknowledged};
 use tautwire_message::Format;

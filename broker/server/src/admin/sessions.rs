@@ -4,18 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::credentials::{Credentials, CurrentGrant, Principal};
+use super::credentials::{Credentials, CurrentGrant, Principal, SessionLimits};
 use super::token::{Token, generate_token};
 
-/// Limits on the number and the duration of sessions.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct SessionLimits {
-    pub(crate) sessions: usize,
-    /// A session ends after this long without a request.
-    pub(crate) idle: Duration,
-    /// A session ends after this long in any case.
-    pub(crate) longest: Duration,
-}
+/// The name of the session cookie.
+pub(super) const COOKIE: &str = "tautwire_session";
 
 /// The open sessions by the digests of their cookies.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::listener::{self, ListenerConfig};
+use super::listener_config::{self, ListenerConfig};
 use super::registry::Key;
 use super::reload_effect::ReloadEffect;
 use super::settings::{Config, KEYS, SECTIONS};
@@ -27,7 +27,7 @@ pub(crate) fn to_toml(config: &Config) -> String {
     for listener in &config.listener {
         push_comment(&mut text, "The keys are described in docs/configuration.md.");
         text.push_str("[[listener]]\n");
-        for key in listener::KEYS {
+        for key in listener_config::KEYS {
             let value = (key.show)(listener);
             if !value.is_empty() {
                 let _ = writeln!(text, "{} = {value}", key.name);
@@ -52,10 +52,10 @@ pub(crate) fn to_markdown() -> String {
     }
     text.push_str(LISTENERS);
     let none = ListenerConfig::default();
-    push_table(&mut text, listener::KEYS, None, &none, ReloadEffect::of_listener);
-    for section in listener::SECTIONS {
+    push_table(&mut text, listener_config::KEYS, None, &none, ReloadEffect::of_listener);
+    for section in listener_config::SECTIONS {
         let _ = write!(text, "\n{}\n\n", section.doc);
-        push_table(&mut text, listener::KEYS, Some(section.name), &none, ReloadEffect::of_listener);
+        push_table(&mut text, listener_config::KEYS, Some(section.name), &none, ReloadEffect::of_listener);
     }
     text
 }
@@ -114,7 +114,7 @@ tls.key = \"devices.key\"
 
 ";
 
-fn push_toml_key(text: &mut String, key: &Key, config: &Config, defaults: &Config) {
+fn push_toml_key(text: &mut String, key: &Key<Config>, config: &Config, defaults: &Config) {
     push_comment(text, key.doc);
     push_comment(text, &format!("Takes {}. Default: {}.", key.accepts(), (key.show)(defaults)));
     let _ = writeln!(text, "{} = {}\n", key.leaf(), (key.show)(config));

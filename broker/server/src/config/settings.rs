@@ -6,14 +6,14 @@ use tautwire_protocol::QoS;
 use tautwire_tls::{CipherSuites, ClientCertificates, MinimumVersion};
 use tautwire_websocket::AllowedOrigin;
 
-use super::acks::{AckListeners, AckTopics, CommonAck};
+use super::ack_levels::{AckListeners, AckTopics, CommonAck};
 use super::admin_roles::AdminRoles;
 use super::auth::{Algorithms, AnonymousClients, CertificateNames, FailureRules, PasswordCostText, Text, Texts};
 use super::certificate_rules::CertificateRuleList;
 use super::cluster::ClusterSync;
 use super::data_path::DataPath;
 use super::listen::Listen;
-use super::listener::ListenerConfig;
+use super::listener_config::ListenerConfig;
 use super::metered_topics::MeteredTopics;
 use super::protocol::ClientIdPrefix;
 use super::registry::settings;
@@ -563,5 +563,17 @@ settings! {
         rate_limit_burst: u32 = 20, in 0..=1_000_000, unit "lines";
         /// The time window of `log.rate_limit_burst`.
         rate_limit_interval_s: u32 = 10, in 1..=86_400;
+    }
+}
+
+impl ClusterConfig {
+    /// The NATS servers as written: one string may name several.
+    pub(crate) fn servers(&self) -> impl Iterator<Item = &str> {
+        self.servers.0.iter().map(String::as_str).filter(|text| !text.is_empty())
+    }
+
+    /// Whether the broker is part of a cluster.
+    pub(crate) fn has_servers(&self) -> bool {
+        self.servers().next().is_some()
     }
 }

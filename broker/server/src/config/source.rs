@@ -6,7 +6,7 @@ use std::path::Path;
 use toml::de::{DeTable, DeValue};
 
 use super::error::{ConfigError, ErrorCode, ErrorLocation};
-use super::listener::{self, ListenerConfig};
+use super::listener_config::{self, ListenerConfig};
 use super::registry::{self, Key, Section};
 use super::settings::{Config, KEYS, SECTIONS};
 use super::value::ValueError;
@@ -57,7 +57,8 @@ impl Override {
     pub(super) fn apply(&self, config: &mut Config) -> Result<(), ConfigError> {
         let location = ErrorLocation::Option { option: self.option.clone() };
         let fail = |code, message| ConfigError { code, location: location.clone(), message };
-        let key = registry::find(&self.key).ok_or_else(|| fail(ErrorCode::UnknownKey, unknown_key(&self.key, KEYS)))?;
+        let key =
+            registry::find(KEYS, &self.key).ok_or_else(|| fail(ErrorCode::UnknownKey, unknown_key(&self.key, KEYS)))?;
         let list = as_list(&self.value);
         let parsed = parse_value(&self.value, &list);
         (key.set)(config, &parsed, key.range.as_ref()).map_err(|problem| {
@@ -114,7 +115,7 @@ pub(super) fn apply_file(config: &mut Config, path: &Path, text: &str, errors: &
     for item in listed {
         let mut table = ListenerConfig::default();
         if let Some(keys) = item.get_ref().as_table() {
-            file.set_keys(&mut table, listener::KEYS, listener::SECTIONS, keys, |_| false);
+            file.set_keys(&mut table, listener_config::KEYS, listener_config::SECTIONS, keys, |_| false);
         }
         if table.address.is_none() && !item.get_ref().as_table().is_some_and(|keys| keys.contains_key("address")) {
             file.note(ErrorCode::Missing, item.span(), "[[listener]] needs the key address".to_owned());

@@ -5,6 +5,7 @@ pub(crate) mod descriptors;
 pub(crate) mod memory;
 mod notify;
 pub(crate) mod reload;
+pub(crate) mod reload_report;
 pub(crate) mod settings;
 mod tls;
 mod user;
@@ -26,7 +27,7 @@ use tautwire_reactor::{
     AcceptOptions, Authenticator, Broker, DataDirectory, DataLock, ListenAddress, OnDamage, StartError, counted,
 };
 
-use crate::admin::{Admin, AdminServer, Credentials, CurrentCredentials};
+use crate::admin::{AdminListener, AdminState, Credentials, CurrentCredentials};
 use crate::cluster::{Node, Plan as ClusterPlan};
 use crate::config::Config;
 use crate::config::listen::{Address, MQTT_PORT};
@@ -91,7 +92,7 @@ impl LoadedConfig {
 /// # Errors
 /// All errors in the files.
 pub(crate) fn prepare(config: &Config) -> Result<LoadedConfig, Vec<String>> {
-    let contracts = config.contracts.path.get().map_or_else(|| Ok(Catalogue::default()), read_contracts);
+    let contracts = config.contracts.path.get().map_or_else(|| Ok(Catalogue::default()), contracts::load_catalogue);
     // The shared configuration is known only after joining the cluster.
     let own = Parts::default();
     let credentials = Credentials::read(config, &own);
@@ -132,14 +133,6 @@ pub(crate) fn prepare(config: &Config) -> Result<LoadedConfig, Vec<String>> {
             Err(lists.chain(tls.err()).chain(user.err()).collect())
         }
     }
-}
-
-/// Reads the contracts of a folder.
-///
-/// # Errors
-/// All errors in the contracts, one per line.
-fn read_contracts(folder: &Path) -> Result<Catalogue, Vec<String>> {
-    contracts::load(folder).map_err(|errors| contracts::format_errors(folder, &errors))
 }
 
 /// Runs the broker until SIGINT or SIGTERM. When it is ready, it prints one line per address to standard output:
@@ -261,8 +254,8 @@ fn start(
     let directory = config.data.path.directory()?.filter(|_| node.is_none());
     // Before listening: another broker may use the directory, and clients would connect for nothing.
     let lock = directory.as_deref().map(|path| lock_data(path, prepared.owner())).transpose()?.flatten();
-    let admin_server = Arc::new(AdminServer::default());
-    let admin_change = admin_server.prepare(config.admin.listen.0, prepared.tls.admin_server(config))?;
+    let admin_listener = Arc::new(AdminListener::default());
+    let admin_change = admin_listener.prepare(config.admin.listen.0, prepared.tls.admin_server(config))?;
     let credentials = Arc::new(CurrentCredentials::new(prepared.credentials));
     let data = config.data.path.directory()?;
     match &data {
@@ -302,12 +295,13 @@ fn start(
         config.clone(),
         control.clone(),
         store.clone(),
-        (credentials.clone(), admin_server.clone()),
+        (credentials.clone(), admin_listener.clone()),
         ReloadTargets { tls: prepared.tls.clone(), authenticator, telemetry: telemetry.clone(), node: node.clone() },
     ));
-    let admin = admin_server.init(Admin::new(control, credentials, store, reloader.clone()));
+    let admin = Arc::new(AdminState::new(control, credentials, store, reloader.clone()));
+    admin.serve_on(&admin_listener);
     telemetry.set_metrics_source(move || admin.metrics());
-    let admin = admin_server.apply(admin_change);
+    let admin = admin_listener.apply(admin_change);
     reloader.enforce_bans_by_rule();
     reloader.watch_files();
     if let Some(node) = &node {

@@ -12,8 +12,8 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::duration::millis;
 use crate::error::BoxError;
-use crate::machine::millis;
 use crate::state::Shared;
 use crate::state::caught;
 use crate::{Error, Server};

@@ -12,7 +12,8 @@ use mio::{Events, Interest, Poll as Poller, Token};
 use super::attempts::Attempts;
 use super::connection::{Connection, Progress, Socket};
 use super::{Begin, ask_credentials, late, name_not_found, next_attempt, share_of, unreachable};
-use crate::state::{Shared, lock};
+use crate::state::Shared;
+use crate::sync::lock;
 use crate::{Error, Scheme, Server, log};
 
 const SOCKET: Token = Token(0);

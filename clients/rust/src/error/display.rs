@@ -4,7 +4,8 @@ use std::fmt;
 
 use tautwire_protocol::ReasonCode;
 
-use super::{Error, Refused, text_of};
+use super::message::{message, text_of};
+use super::{Error, Refused};
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -71,15 +72,6 @@ fn reason_text(reason: ReasonCode, text: &Option<Box<str>>, server: &Option<Box<
         said.push_str(server);
     }
     said
-}
-
-/// Writes `TEXT (DETAIL) [CODE]`.
-pub(crate) fn message(f: &mut fmt::Formatter<'_>, text: &str, detail: &str, code: &str) -> fmt::Result {
-    f.write_str(text)?;
-    if !detail.is_empty() {
-        write!(f, " ({detail})")?;
-    }
-    write!(f, " [{code}]")
 }
 
 /// Writes an error that has its own text, which may already contain the code.

@@ -1,6 +1,7 @@
 //! The errors of the client, with stable codes.
 
 mod display;
+mod message;
 mod texts;
 
 use std::error::Error as StdError;
@@ -13,7 +14,7 @@ use tautwire_protocol::{DecodeError, DisconnectReason, EncodeError, QoS, ReasonC
 use crate::scram::ScramFault;
 use crate::tls::{TlsFailure, TlsFault};
 
-pub(crate) use display::message;
+pub(crate) use message::{message, text_of};
 
 /// The error of a callback of the application. Any error converts to it with `?`.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
@@ -293,11 +294,6 @@ impl Error {
     pub(crate) fn is_full(&self) -> bool {
         matches!(self, Self::QueueFull | Self::OutputFull)
     }
-}
-
-/// The text of a code, the same in all languages.
-pub(crate) fn text_of(code: &str) -> Option<&'static str> {
-    texts::TEXTS.iter().find(|(known, _)| *known == code).map(|(_, text)| *text)
 }
 
 fn is_permanent_refusal(reason: ReasonCode) -> bool {

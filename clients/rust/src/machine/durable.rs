@@ -1,25 +1,14 @@
 //! Writes the session to the store, and restores it in the next process.
 
-use tautwire_message::{MessageId, MessageRef};
-use tautwire_protocol::{
-    DecodeOptions, Packet, PacketId, Properties, Property, PropertyContext, ProtocolVersion, Publish, QoS, TopicName,
-    decode,
-};
-use tautwire_session::{Change, PendingMessage};
+use tautwire_message::MessageRef;
+use tautwire_protocol::{PacketId, QoS};
+use tautwire_session::Change;
 
 use super::Machine;
-use super::outgoing::{pending, sending};
+use super::publish_packet::{packet_of, read_packet};
+use super::tracked_message::TrackedMessage;
 use crate::Error;
 use crate::store::{Record, RestoredSession};
-
-/// An outgoing message of the session: the caller's tag and its sequence number in the store.
-#[derive(Debug)]
-pub(super) struct Tracked<T> {
-    /// `None` if an earlier process published it.
-    pub(super) tag: Option<T>,
-    /// 0 if it is not in a store.
-    pub(super) sequence: u64,
-}
 
 impl<T> Machine<T> {
     /// Restores the session of an earlier process. Nothing of it is sent before the server has said whether it has the session.
@@ -33,7 +22,7 @@ impl<T> Machine<T> {
         for message in outgoing {
             let sequence = message.sequence;
             self.last_sequence = self.last_sequence.max(sequence);
-            let tracked = Tracked { tag: None, sequence };
+            let tracked = TrackedMessage { tag: None, sequence };
             match (message.packet_id, message.packet) {
                 (Some(packet_id), None) => {
                     self.session.apply(Change::NextPacketId(packet_id));
@@ -118,44 +107,4 @@ impl<T> Machine<T> {
             store.record(record);
         }
     }
-}
-
-/// The PUBLISH packet of a message, with a placeholder packet identifier.
-fn packet_of(message: &MessageRef<'_>, version: ProtocolVersion, now_ms: u64) -> Option<Vec<u8>> {
-    let mut block = message.properties.to_vec();
-    if let Some(at_ms) = message.expires_at_ms {
-        let left_s = at_ms.saturating_sub(now_ms).div_ceil(1000).min(u64::from(u32::MAX));
-        Property::MessageExpiryInterval(left_s as u32).append_to(&mut block).ok()?;
-    }
-    let publish = Publish {
-        delivery: sending(message.qos, PacketId::new(1)?, false),
-        retain: message.retain,
-        topic: TopicName::new(message.topic).ok(),
-        properties: Properties::from_wire(&block, PropertyContext::Publish).ok()?,
-        payload: message.payload,
-    };
-    let mut packet = Vec::new();
-    publish.append_to(version, &mut packet).ok()?;
-    Some(packet)
-}
-
-/// The message of a PUBLISH packet. Its expiry interval starts again: the downtime of the process is unknown.
-fn read_packet(version: ProtocolVersion, packet: &[u8]) -> Option<PendingMessage> {
-    let Ok((Packet::Publish(publish), _)) = decode(packet, &DecodeOptions::new(version)) else { return None };
-    let mut properties = Vec::new();
-    for property in &publish.properties {
-        // An alias is valid only on its own connection.
-        if !matches!(property, Property::MessageExpiryInterval(_) | Property::TopicAlias(_)) {
-            property.append_to(&mut properties).ok()?;
-        }
-    }
-    Some(pending(&MessageRef {
-        id: MessageId::NONE,
-        topic: publish.topic?.as_str(),
-        properties: &properties,
-        payload: publish.payload,
-        qos: publish.qos(),
-        retain: publish.retain,
-        expires_at_ms: publish.properties.message_expiry_interval().map(|seconds| u64::from(seconds) * 1000),
-    }))
 }

@@ -1,9 +1,8 @@
 //! The events of the machine.
 
-use tautwire_protocol::{ConnAck, PacketId, Publish, QoS, SubscribeReason, UnsubscribeReason};
+use tautwire_protocol::{ConnAck, PacketId, Publish, QoS, ReasonCode, SubscribeReason, UnsubscribeReason};
 
 use crate::Error;
-use crate::machine::Published;
 
 /// Receives the events of the machine, in order.
 pub trait Handler<T> {
@@ -69,6 +68,24 @@ pub enum Acceptance {
     Sent,
     /// It is in flight or queued; [`Event::Published`] will follow.
     Tracked,
+}
+
+/// The server's answer to an accepted message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Published {
+    /// Success or No Matching Subscribers; before MQTT 5.0 always Success.
+    pub reason: ReasonCode,
+}
+
+impl Published {
+    pub(super) const SUCCESS: Published = Published { reason: ReasonCode::Success };
+
+    /// The result of a QoS 2 message according to PUBREC. PUBCOMP does not repeat it.
+    pub(super) fn of_received(nobody_has_subscribed: bool) -> Published {
+        let reason = if nobody_has_subscribed { ReasonCode::NoMatchingSubscribers } else { ReasonCode::Success };
+        Published { reason }
+    }
 }
 
 /// The counters of a machine.

@@ -1,15 +1,16 @@
-//! CONNECT, CONNACK and AUTH, and the start of a connection.
+//! CONNECT and CONNACK, and the start of a connection.
 
 use tautwire_protocol::{
-    Auth, AuthReason, ConnAck, Connect, DecodeOptions, DisconnectReason, MAX_PACKET_SIZE_BYTES, Packet, Properties,
-    Property, PropertyContext, ProtocolVersion, decode,
+    ConnAck, Connect, DecodeOptions, MAX_PACKET_SIZE_BYTES, Packet, Properties, Property, PropertyContext,
+    ProtocolVersion, decode,
 };
 use tautwire_session::{Change, Resend, Session};
 
 use super::link::{Link, Offer, Phase};
-use super::{Event, Handler, Machine, Published, millis, unwritable};
+use super::{Event, Handler, Machine, Published};
+use crate::Error;
+use crate::duration::millis;
 use crate::error::Refused;
-use crate::{Authenticator, Error};
 
 impl<T> Machine<T> {
     /// A connection to a server is open: puts CONNECT into the output.
@@ -48,7 +49,9 @@ impl<T> Machine<T> {
             password: options.password.as_deref(),
             properties: Properties::from_wire(&block, PropertyContext::Connect).map_err(Error::BadPacket)?,
         };
-        connect.append_to(options.version, &mut self.output).map_err(|error| unwritable("CONNECT", error))?;
+        connect
+            .append_to(options.version, &mut self.output)
+            .map_err(|error| Error::Encode { packet: "CONNECT", error })?;
         self.phase = Phase::Connecting { until_ms };
         Ok(())
     }
@@ -68,7 +71,7 @@ impl<T> Machine<T> {
         }
         let options = &mut self.options;
         let mut push = |property: Property<'_>| {
-            property.append_to(&mut block).map(|_| ()).map_err(|error| unwritable("CONNECT", error))
+            property.append_to(&mut block).map(|_| ()).map_err(|error| Error::Encode { packet: "CONNECT", error })
         };
         if options.session_expiry_s > 0 {
             push(Property::SessionExpiryInterval(options.session_expiry_s))?;
@@ -206,78 +209,6 @@ impl<T> Machine<T> {
         for delivery in waiting {
             self.session.apply(Change::Queued(delivery));
         }
-    }
-
-    pub(super) fn on_auth(&mut self, auth: &Auth<'_>, handler: &mut impl Handler<T>) -> Result<(), Error> {
-        let connecting = matches!(self.phase, Phase::Connecting { .. });
-        let Some(authenticator) = &mut self.options.authenticator else {
-            // [MQTT-4.12.0-6]
-            return Err(self.breach("AUTH without an authentication method in CONNECT"));
-        };
-        let properties = auth.properties;
-        if properties.authentication_method() != Some(authenticator.method()) {
-            // [MQTT-4.12.0-5]
-            return Err(self.breach("AUTH with another authentication method"));
-        }
-        match auth.reason {
-            // [MQTT-4.12.0-3]
-            AuthReason::ContinueAuthentication if connecting || self.reauthentication.is_some() => {
-                let answer = self.answer.take();
-                let answer = answer.unwrap_or_else(|| authenticator.respond(properties.authentication_data()));
-                let data = answer.inspect_err(|_| self.leave(DisconnectReason::NotAuthorized))?;
-                self.write_auth(AuthReason::ContinueAuthentication, data.as_deref())
-            }
-            AuthReason::Success if self.reauthentication.is_some() => {
-                let finished = match self.answer.take() {
-                    Some(answer) => answer.map(drop),
-                    None => authenticator.finish(properties.authentication_data()),
-                };
-                // [MQTT-4.12.1-2]
-                finished.inspect_err(|_| self.leave(DisconnectReason::NotAuthorized))?;
-                if let Some(tag) = self.reauthentication.take() {
-                    handler.event(Event::Reauthenticated(tag));
-                }
-                Ok(())
-            }
-            _ => Err(self.breach("unexpected AUTH")),
-        }
-    }
-
-    /// Starts a re-authentication (section 4.12.1). [`Event::Reauthenticated`] returns `tag`. If it fails, the connection ends
-    /// and [`Machine::take_reauthentication`] has the tag.
-    ///
-    /// # Errors
-    /// There is no authenticator, it fails, a re-authentication is in progress, or there is no connection.
-    pub fn reauthenticate(&mut self, tag: T) -> Result<(), Error> {
-        if self.phase != Phase::Open {
-            return Err(Error::NotConnected);
-        }
-        if self.reauthentication.is_some() {
-            return Err(Error::argument("a re-authentication is in progress"));
-        }
-        let Some(authenticator) = &mut self.options.authenticator else {
-            return Err(Error::argument("the client has no authenticator"));
-        };
-        let data = self.answer.take().unwrap_or_else(|| authenticator.begin())?;
-        // [MQTT-4.12.1-1]
-        self.write_auth(AuthReason::ReAuthenticate, data.as_deref())?;
-        self.reauthentication = Some(tag);
-        Ok(())
-    }
-
-    /// The tag of a re-authentication that was interrupted by the end of the connection.
-    pub fn take_reauthentication(&mut self) -> Option<T> {
-        self.reauthentication.take()
-    }
-
-    fn write_auth(&mut self, reason: AuthReason, data: Option<&[u8]>) -> Result<(), Error> {
-        let method = self.options.authenticator.as_deref().map_or("", <dyn Authenticator>::method);
-        let properties =
-            [Property::AuthenticationMethod(method), Property::AuthenticationData(data.unwrap_or_default())];
-        let properties = &properties[..if data.is_some() { 2 } else { 1 }];
-        let auth = Packet::Auth(Auth { reason, properties: Properties::from_list(properties) });
-        auth.append_to(self.options.version, &mut self.output).map_err(|error| unwritable("AUTH", error))?;
-        Ok(())
     }
 }
 

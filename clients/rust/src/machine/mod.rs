@@ -9,6 +9,7 @@
 //! when the connection has ended. Times are milliseconds of any monotonic clock.
 
 mod auth_call;
+mod authentication;
 mod durable;
 mod events;
 mod handshake;
@@ -16,29 +17,32 @@ mod inbound;
 mod incoming;
 mod link;
 mod outgoing;
+mod publish_packet;
+mod request;
 mod requests;
+mod tracked_message;
 
 use std::collections::VecDeque;
 
 use hashbrown::{HashMap, HashSet};
 use tautwire_protocol::{
-    DecodeOptions, Disconnect, DisconnectReason, EncodeError, Packet, PacketId, Properties, ProtocolVersion, decode,
+    DecodeOptions, Disconnect, DisconnectReason, Packet, PacketId, Properties, ProtocolVersion, decode,
 };
 use tautwire_session::Session;
 
+use crate::duration::millis;
 use crate::store::StoreWatch;
 use crate::{Credentials, Error, FileStore, Options};
 use auth_call::Reply;
-use durable::Tracked;
 use inbound::Inbound;
 use link::{Link, Phase};
-use requests::Request;
+use request::Request;
+use tracked_message::TrackedMessage;
 
 pub(crate) use auth_call::AuthCall;
-pub use events::{Acceptance, AckToken, Answer, Event, Handler, Incoming, MachineCounters};
+pub use events::{Acceptance, AckToken, Answer, Event, Handler, Incoming, MachineCounters, Published};
 pub use link::Offer;
-pub use outgoing::Published;
-pub(crate) use requests::FilterRequest;
+pub(crate) use request::FilterRequest;
 
 /// The capacity above which an emptied buffer is freed.
 const BUFFER_KEPT_BYTES: usize = 256 << 10;
@@ -59,11 +63,11 @@ pub struct Machine<T> {
     output: Vec<u8>,
     scratch: Vec<u8>,
     /// The messages in the session's window.
-    tags: HashMap<PacketId, Tracked<T>>,
+    tags: HashMap<PacketId, TrackedMessage<T>>,
     /// QoS 2 messages in the window whose PUBREC said No Matching Subscribers.
     unmatched: HashSet<PacketId>,
     /// The messages in the session's queue, in its order.
-    queued_tags: VecDeque<Tracked<T>>,
+    queued_tags: VecDeque<TrackedMessage<T>>,
     /// QoS 0 messages in the session's queue.
     queued_at_most_once: usize,
     /// SUBSCRIBE and UNSUBSCRIBE packets without an answer.
@@ -392,12 +396,4 @@ impl<T> Machine<T> {
         self.leave(DisconnectReason::ProtocolError);
         Error::Protocol(what)
     }
-}
-
-pub(crate) fn millis(duration: std::time::Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn unwritable(packet: &'static str, error: EncodeError) -> Error {
-    Error::Encode { packet, error }
 }

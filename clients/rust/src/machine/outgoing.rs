@@ -2,34 +2,18 @@
 
 use tautwire_message::{Message, MessageId, MessageRef};
 use tautwire_protocol::{
-    Delivery, Packet, PacketId, Properties, Property, PropertyContext, PropertyId, ProtocolVersion, PubAck, PubComp,
-    PubRec, PubRecReason, PubRel, PubRelReason, Publish, QoS, ReasonCode, TopicName,
+    Delivery, Packet, PacketId, Properties, Property, PropertyId, PubAck, PubComp, PubRec, PubRecReason, PubRel,
+    PubRelReason, Publish, QoS, TopicName,
 };
-use tautwire_session::{Change, PendingMessage, Resend, SubscriptionIds};
+use tautwire_session::{Change, Resend};
 
-use super::durable::Tracked;
-use super::link::{Link, Phase};
-use super::{Acceptance, Event, Handler, Machine, unwritable};
+use super::Machine;
+use super::events::{Acceptance, Event, Handler, Published};
+use super::link::Phase;
+use super::publish_packet::{delivery_of, pending_message, write_publish};
+use super::tracked_message::TrackedMessage;
 use crate::error::Refused;
 use crate::{Error, Publication};
-
-/// The server's answer to an accepted message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Published {
-    /// Success or No Matching Subscribers; before MQTT 5.0 always Success.
-    pub reason: ReasonCode,
-}
-
-impl Published {
-    pub(super) const SUCCESS: Published = Published { reason: ReasonCode::Success };
-
-    /// The result of a QoS 2 message according to PUBREC. PUBCOMP does not repeat it.
-    pub(super) fn of_received(nobody_has_subscribed: bool) -> Published {
-        let reason = if nobody_has_subscribed { ReasonCode::NoMatchingSubscribers } else { ReasonCode::Success };
-        Published { reason }
-    }
-}
 
 impl<T> Machine<T> {
     /// Accepts a message to send now or later. `tag` is called only if [`Event::Published`] will follow, which returns the tag.
@@ -80,7 +64,7 @@ impl<T> Machine<T> {
         if !publication.has_properties() {
             return Ok(&[]);
         }
-        let wrong = |error| unwritable("PUBLISH", error);
+        let wrong = |error| Error::Encode { packet: "PUBLISH", error };
         for property in &publication.properties {
             property.append_to(scratch).map_err(wrong)?;
         }
@@ -166,12 +150,12 @@ impl<T> Machine<T> {
             && self.queued_tags.is_empty()
             && !output_is_full
         {
-            let sending = sending(message.qos, packet_id, false);
+            let delivery = delivery_of(message.qos, packet_id, false);
             let version = self.options.version;
-            write_publish(&mut self.output, &mut self.link, &self.options, version, message, sending, now_ms)?;
+            write_publish(&mut self.output, &mut self.link, &self.options, version, message, delivery, now_ms)?;
             let sequence = self.store_message(message, Some(packet_id), now_ms);
-            self.session.apply(Change::Started(pending(message)));
-            self.tags.insert(packet_id, Tracked { tag: Some(tag()), sequence });
+            self.session.apply(Change::Started(pending_message(message)));
+            self.tags.insert(packet_id, TrackedMessage { tag: Some(tag()), sequence });
             return Ok(Acceptance::Tracked);
         }
         let limits = &self.options.limits;
@@ -185,8 +169,8 @@ impl<T> Machine<T> {
         self.counters.queued += 1;
         self.queued_at_most_once += usize::from(message.qos == QoS::AtMostOnce);
         let sequence = self.store_message(message, None, now_ms);
-        self.session.apply(Change::Queued(pending(message)));
-        self.queued_tags.push_back(Tracked { tag: Some(tag()), sequence });
+        self.session.apply(Change::Queued(pending_message(message)));
+        self.queued_tags.push_back(TrackedMessage { tag: Some(tag()), sequence });
         Ok(Acceptance::Tracked)
     }
 
@@ -215,18 +199,18 @@ impl<T> Machine<T> {
         let Some(outbound) = self.session.outbound_mut() else { return };
         while outbound.in_flight() < maximum {
             match outbound.resend() {
-                Some(Resend::Publish(packet_id, delivery)) => {
+                Some(Resend::Publish(packet_id, pending)) => {
                     // [MQTT-3.3.1-1]
-                    let sending = sending(delivery.qos, packet_id, true);
+                    let delivery = delivery_of(pending.qos, packet_id, true);
                     // A client keeps all of its messages in memory.
-                    let Some(message) = delivery.message.loaded().map(Message::as_ref) else { break };
+                    let Some(message) = pending.message.loaded().map(Message::as_ref) else { break };
                     match write_publish(
                         &mut self.output,
                         &mut self.link,
                         &self.options,
                         version,
                         &message,
-                        sending,
+                        delivery,
                         now_ms,
                     ) {
                         Ok(()) => self.counters.resent += 1,
@@ -267,8 +251,8 @@ impl<T> Machine<T> {
             if packet_id.is_none() && qos != QoS::AtMostOnce {
                 break;
             }
-            let sending = packet_id.map_or(Delivery::AtMostOnce, |id| sending(qos, id, false));
-            if let Err(error) = self.write_waiting(&message_ref, sending, now_ms) {
+            let delivery = packet_id.map_or(Delivery::AtMostOnce, |id| delivery_of(qos, id, false));
+            if let Err(error) = self.write_waiting(&message_ref, delivery, now_ms) {
                 self.withdraw(qos, Some(Err(error)), handler);
                 continue;
             }
@@ -286,7 +270,7 @@ impl<T> Machine<T> {
     }
 
     /// Writes a message that was accepted before the server's limits were known.
-    fn write_waiting(&mut self, message: &MessageRef<'_>, sending: Delivery, now_ms: u64) -> Result<(), Error> {
+    fn write_waiting(&mut self, message: &MessageRef<'_>, delivery: Delivery, now_ms: u64) -> Result<(), Error> {
         if message.qos > self.link.offer.maximum_qos {
             return Err(Error::QoSNotSupported(message.qos));
         }
@@ -294,7 +278,7 @@ impl<T> Machine<T> {
             return Err(Error::RetainNotSupported);
         }
         let version = self.options.version;
-        write_publish(&mut self.output, &mut self.link, &self.options, version, message, sending, now_ms)
+        write_publish(&mut self.output, &mut self.link, &self.options, version, message, delivery, now_ms)
     }
 
     /// Removes the first message of the queue.
@@ -407,108 +391,5 @@ impl<T> Machine<T> {
                 outbound.is_some_and(|outbound| outbound.unacknowledged(*id).is_some() || outbound.is_released(*id));
             !in_window && self.requests.iter().all(|(requested, _)| requested != id)
         })
-    }
-}
-
-pub(super) fn sending(qos: QoS, packet_id: PacketId, dup: bool) -> Delivery {
-    match qos {
-        QoS::AtMostOnce => Delivery::AtMostOnce,
-        QoS::AtLeastOnce => Delivery::AtLeastOnce { packet_id, dup },
-        QoS::ExactlyOnce => Delivery::ExactlyOnce { packet_id, dup },
-    }
-}
-
-pub(super) fn pending(message: &MessageRef<'_>) -> PendingMessage {
-    let kept: Message = message.to_message();
-    PendingMessage {
-        message: kept.into(),
-        qos: message.qos,
-        retain: message.retain,
-        subscription_ids: SubscriptionIds::None,
-        share: None,
-    }
-}
-
-/// Appends a PUBLISH. On error nothing has changed.
-#[inline]
-fn write_publish(
-    output: &mut Vec<u8>,
-    link: &mut Link,
-    options: &crate::Options,
-    version: ProtocolVersion,
-    message: &MessageRef<'_>,
-    sending: Delivery,
-    now_ms: u64,
-) -> Result<(), Error> {
-    let plain = message.properties.is_empty() && message.expires_at_ms.is_none() && options.topic_aliases == 0;
-    if !plain {
-        return write_publish_with_properties(output, link, options, version, message, sending, now_ms);
-    }
-    let publish = Publish {
-        delivery: sending,
-        retain: message.retain,
-        topic: TopicName::new(message.topic).ok(),
-        properties: Properties::EMPTY,
-        payload: message.payload,
-    };
-    append(output, link, version, &publish)
-}
-
-fn write_publish_with_properties(
-    output: &mut Vec<u8>,
-    link: &mut Link,
-    options: &crate::Options,
-    version: ProtocolVersion,
-    message: &MessageRef<'_>,
-    sending: Delivery,
-    now_ms: u64,
-) -> Result<(), Error> {
-    let mut block = message.properties.to_vec();
-    if let Some(at_ms) = message.expires_at_ms {
-        // [MQTT-3.3.2-6]
-        let left_s = at_ms.saturating_sub(now_ms).div_ceil(1000).min(u64::from(u32::MAX));
-        let property = Property::MessageExpiryInterval(left_s as u32);
-        property.append_to(&mut block).map_err(|error| unwritable("PUBLISH", error))?;
-    }
-    let properties = Properties::from_wire(&block, PropertyContext::Publish).map_err(Error::BadPacket)?;
-    let chosen = properties.topic_alias().map(std::num::NonZeroU16::get);
-    let known = link.aliases_out.get(message.topic).copied();
-    let maximum = options.topic_aliases.min(link.offer.topic_alias_maximum);
-    let next = u16::try_from(link.aliases_out.len() + 1).unwrap_or(u16::MAX);
-    let (alias, is_new) = match (chosen, known) {
-        (Some(chosen), Some(known)) if chosen == known => (Some(chosen), false),
-        (Some(chosen), _) => (Some(chosen), true),
-        (None, Some(known)) => (Some(known), false),
-        (None, None) if version.is_v5() && next <= maximum => (Some(next), true),
-        (None, None) => (None, false),
-    };
-    if let (None, Some(alias)) = (chosen, alias.and_then(std::num::NonZeroU16::new)) {
-        Property::TopicAlias(alias).append_to(&mut block).map_err(|error| unwritable("PUBLISH", error))?;
-    }
-    let publish = Publish {
-        delivery: sending,
-        retain: message.retain,
-        topic: if alias.is_some() && !is_new { None } else { TopicName::new(message.topic).ok() },
-        properties: Properties::from_wire(&block, PropertyContext::Publish).map_err(Error::BadPacket)?,
-        payload: message.payload,
-    };
-    append(output, link, version, &publish)?;
-    if let (Some(alias), true) = (alias, is_new) {
-        link.aliases_out.retain(|_, taken| *taken != alias);
-        link.aliases_out.insert(message.topic.into(), alias);
-    }
-    Ok(())
-}
-
-#[inline]
-fn append(output: &mut Vec<u8>, link: &Link, version: ProtocolVersion, publish: &Publish<'_>) -> Result<(), Error> {
-    let start = output.len();
-    let bytes = publish.append_to(version, output).map_err(|error| unwritable("PUBLISH", error))?;
-    match link.offer.maximum_packet_size_bytes {
-        Some(limit_bytes) if bytes > limit_bytes as usize => {
-            output.truncate(start);
-            Err(Error::TooLarge { bytes, limit_bytes })
-        }
-        _ => Ok(()),
     }
 }

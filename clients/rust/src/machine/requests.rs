@@ -1,44 +1,20 @@
 //! SUBSCRIBE and UNSUBSCRIBE.
 
 use tautwire_protocol::{
-    EncodeError, List, Packet, PacketId, Properties, Property, PropertyContext, RetainHandling, SubAck, SubscriptionId,
-    SubscriptionOptions, SubscriptionRequest, TopicFilter, UnsubAck, Unsubscribe as UnsubscribePacket,
+    PacketId, Property, PropertyContext, RetainHandling, SubAck, SubscriptionId, SubscriptionOptions, TopicFilter,
+    UnsubAck,
 };
 use tautwire_session::{Change, SubscriptionRecord, SubscriptionSet};
 
-use super::{Event, Handler, Machine, unwritable};
+use super::Machine;
+use super::events::{Event, Handler};
+use super::request::{FilterRequest, Kind, Request, Why, with_packet};
 use crate::error::Refused;
 use crate::properties::PropertyBlock;
 use crate::{Error, Subscribe};
 
 /// The maximum number of requests that wait for a connection or an answer. More would be a mistake of the application.
 const REQUESTS_MAX: usize = 10_000;
-
-/// A SUBSCRIBE or UNSUBSCRIBE, kept until it is answered.
-pub(super) struct Request<T> {
-    kind: Kind,
-    /// `None` for a request of the machine itself.
-    pub(super) tag: Option<T>,
-}
-
-enum Kind {
-    Subscribe { filters: Vec<FilterRequest>, identifier: Option<SubscriptionId>, properties: PropertyBlock, why: Why },
-    Unsubscribe { filters: Vec<Box<str>>, properties: PropertyBlock },
-}
-
-/// A filter with its subscription options.
-pub(crate) type FilterRequest = (Box<str>, SubscriptionOptions);
-
-/// The purpose of a SUBSCRIBE.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Why {
-    /// Requested by the application.
-    Asked,
-    /// Renews a subscription of a lost session.
-    Renewed,
-    /// One of several subscriptions to a filter has ended. If the server refuses, the old options remain.
-    Adjusted,
-}
 
 impl<T> Machine<T> {
     /// Subscribes. [`Event::Subscribed`] returns `tag`.
@@ -98,7 +74,7 @@ impl<T> Machine<T> {
     ) -> Result<(), Error> {
         let mut block = PropertyBlock::new(PropertyContext::Unsubscribe);
         for property in properties {
-            block.push(*property).map_err(|error| unwritable("UNSUBSCRIBE", error))?;
+            block.push(*property).map_err(|error| Error::Encode { packet: "UNSUBSCRIBE", error })?;
         }
         for filter in filters {
             TopicFilter::new(filter)?;
@@ -114,7 +90,7 @@ impl<T> Machine<T> {
         }
         // Whether it can be encoded does not depend on the identifier.
         let bytes = with_packet(&kind, PacketId::new(1), |packet| packet.encoded_len(self.options.version))
-            .map_err(|error| unwritable(kind.name(), error))?;
+            .map_err(|error| Error::Encode { packet: kind.name(), error })?;
         if self.is_open() {
             self.check_request(&kind, bytes)?;
         }
@@ -152,11 +128,11 @@ impl<T> Machine<T> {
             let Some(request) = self.unsent.pop_front() else { return };
             let version = self.options.version;
             let sent = with_packet(&request.kind, Some(packet_id), |packet| packet.encoded_len(version))
-                .map_err(|error| unwritable(request.kind.name(), error))
+                .map_err(|error| Error::Encode { packet: request.kind.name(), error })
                 .and_then(|bytes| self.check_request(&request.kind, bytes))
                 .and_then(|()| {
                     with_packet(&request.kind, Some(packet_id), |packet| packet.append_to(version, &mut self.output))
-                        .map_err(|error| unwritable(request.kind.name(), error))
+                        .map_err(|error| Error::Encode { packet: request.kind.name(), error })
                 });
             match sent {
                 Ok(_) => self.requests.push_back((packet_id, request)),
@@ -247,62 +223,5 @@ impl<T> Machine<T> {
     fn take_request(&mut self, packet_id: PacketId) -> Option<Request<T>> {
         let at = self.requests.iter().position(|(requested, _)| *requested == packet_id)?;
         self.requests.remove(at).map(|(_, request)| request)
-    }
-}
-
-impl<T> Request<T> {
-    fn fail(self, error: Error, handler: &mut impl Handler<T>) {
-        match (self.tag, self.kind) {
-            (Some(tag), Kind::Subscribe { .. }) => handler.event(Event::Subscribed(tag, Err(error))),
-            (Some(tag), Kind::Unsubscribe { .. }) => handler.event(Event::Unsubscribed(tag, Err(error))),
-            (None, Kind::Subscribe { filters, why: Why::Renewed, .. }) => {
-                for (filter, _) in filters {
-                    handler.event(Event::SubscriptionLost(filter, error.clone()));
-                }
-            }
-            (None, Kind::Subscribe { .. } | Kind::Unsubscribe { .. }) => {}
-        }
-    }
-}
-
-impl Kind {
-    fn name(&self) -> &'static str {
-        match self {
-            Kind::Subscribe { .. } => "SUBSCRIBE",
-            Kind::Unsubscribe { .. } => "UNSUBSCRIBE",
-        }
-    }
-}
-
-/// Builds the packet and passes it to `use_it`.
-fn with_packet<R>(
-    kind: &Kind,
-    packet_id: Option<PacketId>,
-    use_it: impl FnOnce(&Packet<'_>) -> Result<R, EncodeError>,
-) -> Result<R, EncodeError> {
-    let Some(packet_id) = packet_id else { return Err(EncodeError::NoTopicFilters) };
-    match kind {
-        Kind::Subscribe { filters, identifier, properties, .. } => {
-            let requests: Vec<_> = filters
-                .iter()
-                .filter_map(|(filter, options)| Some((TopicFilter::new(filter).ok()?, *options)))
-                .map(|(filter, options)| SubscriptionRequest { filter, options })
-                .collect();
-            let mut list: Vec<_> = properties.get().iter().collect();
-            list.extend(identifier.map(Property::SubscriptionIdentifier));
-            use_it(&Packet::Subscribe(tautwire_protocol::Subscribe {
-                packet_id,
-                properties: Properties::from_list(&list),
-                requests: List::from_slice(&requests),
-            }))
-        }
-        Kind::Unsubscribe { filters, properties } => {
-            let filters: Vec<_> = filters.iter().filter_map(|filter| TopicFilter::new(filter).ok()).collect();
-            use_it(&Packet::Unsubscribe(UnsubscribePacket {
-                packet_id,
-                properties: properties.get(),
-                filters: List::from_slice(&filters),
-            }))
-        }
     }
 }

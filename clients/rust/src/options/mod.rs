@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use tautwire_protocol::{MAX_PACKET_SIZE_BYTES, Property, PropertyContext, ProtocolVersion};
 
+use crate::duration::whole_seconds;
 use crate::error::BoxError;
 use crate::properties::PropertyBlock;
 use crate::{Error, FileStore};
@@ -365,12 +366,6 @@ impl fmt::Debug for Options {
             .field("reconnect", &self.reconnect)
             .finish_non_exhaustive()
     }
-}
-
-/// Rounded up; limited to a four-byte field.
-pub(crate) fn whole_seconds(duration: Duration) -> u32 {
-    let seconds = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
-    u32::try_from(seconds).unwrap_or(u32::MAX)
 }
 
 /// At most 23 characters, which every server must accept [MQTT-3.1.3-5].

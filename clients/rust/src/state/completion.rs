@@ -5,9 +5,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use super::lock;
 use crate::Error;
 use crate::machine::Published;
+use crate::sync::lock;
 
 #[derive(Debug)]
 pub(crate) struct Completion<R>(Mutex<Inner<R>>);

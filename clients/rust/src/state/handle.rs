@@ -9,8 +9,6 @@ use tautwire_protocol::{Property, PubAckReason, ReasonCode};
 
 use super::completion::{Completion, PublishState, Publishing};
 use super::routes::{Granted, Routes, Tag, Target};
-use super::stream::Stream;
-use super::subscription::Subscription;
 use super::{Counters, Shared, State, Status};
 use crate::machine::{Acceptance, AckToken, Machine, Offer};
 use crate::{Error, Options, Publication, Subscribe};
@@ -58,34 +56,6 @@ impl Handle {
 
     pub(crate) async fn publish(&self, publication: &Publication<'_>) -> Result<Publishing, Error> {
         poll_fn(|cx| self.poll_publish(publication, cx)).await
-    }
-
-    pub(crate) fn subscribe(&self, subscribe: &Subscribe) -> Result<Subscribing, Error> {
-        subscribe.check()?;
-        let completion = Completion::new();
-        let stream = Arc::new(Stream::new(subscribe.capacity, subscribe.overflow));
-        let target = Target::Stream(stream.clone());
-        let (route, asked) = self.shared.with(|state| state.ask(subscribe, target, completion.clone()))?;
-        let filters = subscribe.filters.clone();
-        let mut subscription = Subscription::new(self.clone(), stream, route, filters, subscribe.manual);
-        asked?;
-        // If dropped before the answer, it must still send UNSUBSCRIBE.
-        subscription.set_granted((vec![tautwire_protocol::SubscribeReason::GrantedQoS0], None));
-        Ok(Subscribing { completion, subscription: Some(subscription) })
-    }
-
-    /// A stream without a SUBSCRIBE, for existing subscriptions of the session.
-    pub(crate) fn listen(&self, subscribe: &Subscribe) -> Result<Subscription, Error> {
-        subscribe.check()?;
-        let stream = Arc::new(Stream::new(subscribe.capacity, subscribe.overflow));
-        let route = self.shared.with(|state| match state.closed() {
-            Some(why) => Err(why),
-            None => {
-                let target = Target::Stream(stream.clone());
-                Ok(state.routes.listen(subscribe, target))
-            }
-        })?;
-        Ok(Subscription::new(self.clone(), stream, route, subscribe.filters.clone(), subscribe.manual))
     }
 
     pub(crate) fn unsubscribe(&self, filters: &[&str], properties: &[Property<'_>]) -> Result<Unsubscribing, Error> {
@@ -222,42 +192,6 @@ impl State {
             (Acceptance::Tracked, Some(completion)) => PublishState::Tracked(completion),
             _ => PublishState::Sent,
         }))
-    }
-}
-
-/// A subscription whose SUBACK is pending. Dropping it ends the subscription.
-#[derive(Debug)]
-pub struct Subscribing {
-    completion: Arc<Completion<Result<Granted, Error>>>,
-    subscription: Option<Subscription>,
-}
-
-impl Future for Subscribing {
-    type Output = Result<Subscription, Error>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let granted = match self.completion.poll(cx) {
-            Poll::Ready(granted) => granted,
-            Poll::Pending => return Poll::Pending,
-        };
-        let Some(mut subscription) = self.subscription.take() else { return Poll::Pending };
-        Poll::Ready(match granted {
-            Ok(granted) => {
-                subscription.set_granted(granted);
-                match subscription.refusal() {
-                    None => Ok(subscription),
-                    Some(error) => {
-                        // Its filters belong together, so all end, even in a persistent session.
-                        let _ = subscription.close();
-                        Err(error)
-                    }
-                }
-            }
-            Err(error) => {
-                subscription.set_granted((Vec::new(), None));
-                Err(error)
-            }
-        })
     }
 }
 

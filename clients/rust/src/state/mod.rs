@@ -5,6 +5,7 @@
 //! held, but not the other way round.
 
 mod completion;
+mod counters;
 mod events;
 mod handle;
 mod requester;
@@ -12,56 +13,36 @@ mod responder;
 mod routes;
 mod status;
 mod stream;
+mod subscribing;
 mod subscription;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use tautwire_protocol::{DisconnectReason, Property, PropertyContext, PubAckReason};
 
 pub use completion::Publishing;
+pub use counters::Counters;
 pub use events::Events;
 pub(crate) use handle::Handle;
-pub use handle::{Subscribing, Unsubscribing};
+pub use handle::Unsubscribing;
 pub use requester::Requester;
 pub use responder::{Response, ResponseFailure};
 pub(crate) use responder::{StopSignal, answer, caught};
 pub(crate) use routes::{Routes, Tag};
+pub(crate) use status::StatusBoard;
 pub use status::{ConnectionEvent, Status};
-pub(crate) use status::{StatusBoard, add_waker};
+pub use subscribing::Subscribing;
 pub use subscription::Subscription;
 
-use crate::machine::{AckToken, AuthCall, Machine, MachineCounters, millis};
+use crate::duration::millis;
+use crate::machine::{AckToken, AuthCall, Machine};
 use crate::options::CredentialsSource;
 use crate::properties::PropertyBlock;
 use crate::store::StoreWatch;
+use crate::sync::{add_waker, lock};
 use crate::{Credentials, Error, Options};
-
-/// The counters of a client.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Counters {
-    /// The counters of the protocol machine.
-    pub machine: MachineCounters,
-    /// QoS 0 messages that were dropped because a stream was full.
-    pub dropped_full: u64,
-    /// Messages without a stream.
-    pub unrouted: u64,
-    /// Responses that arrived too late, twice, or for no request of this client.
-    pub responses_dropped: u64,
-    /// QoS 1 and 2 messages that were acknowledged and dropped because no stream claimed them.
-    pub unclaimed_dropped: u64,
-    /// How often reading was paused because a stream was full.
-    pub reading_held_up: u64,
-    /// Failed attempts to connect, and lost connections.
-    pub disconnections: u64,
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No critical section leaves inconsistent state, so a panic elsewhere does not matter.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -375,7 +356,7 @@ impl Shared {
     ) -> Poll<Result<Publishing, Error>> {
         self.with(|state| match action(state) {
             Err(error) if error.is_full() => {
-                status::add_waker(&mut state.room, cx);
+                add_waker(&mut state.room, cx);
                 Poll::Pending
             }
             done => Poll::Ready(done),

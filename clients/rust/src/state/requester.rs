@@ -12,10 +12,10 @@ use tautwire_protocol::{Property, QoS, ReasonCode, TopicName};
 
 use super::completion::{Completion, Publishing};
 use super::handle::Handle;
-use super::lock;
 use super::responder::FAILURE_PROPERTY;
 use super::routes::{Replies, Target};
 use crate::error::Refused;
+use crate::sync::lock;
 use crate::{Error, Message, Publication, Subscribe};
 
 /// The prefix of response topics if the server sends no Response Information (section 3.2.2.3.15).

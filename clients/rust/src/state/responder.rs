@@ -9,9 +9,10 @@ use std::task::{Context, Poll, Waker};
 
 use tautwire_protocol::{Property, QoS};
 
-use super::handle::{Handle, Subscribing};
-use super::lock;
+use super::handle::Handle;
+use super::subscribing::Subscribing;
 use crate::error::BoxError;
+use crate::sync::lock;
 use crate::{Error, Message, Publication, Subscribe, log};
 
 /// The user property that marks a failure of the responder.

@@ -10,10 +10,10 @@ use tautwire_protocol::{
 };
 
 use super::completion::Completion;
-use super::lock;
 use super::stream::{Stream, Unclaimed};
 use super::{ConnectionEvent, Status, StatusBoard};
 use crate::machine::{AckToken, Answer, Event, FilterRequest, Handler, Incoming, Published};
+use crate::sync::lock;
 use crate::{Counters, Error, Message, Options, Subscribe};
 
 /// The machine's tag for a pending operation.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
 
 use crate::Error;
+use crate::sync::add_waker;
 
 /// The capacity of the event log. Beyond that the oldest events are discarded.
 const EVENTS_MAX: usize = 256;
@@ -108,13 +109,6 @@ impl StatusBoard {
         }
         add_waker(&mut self.watchers, cx);
         Poll::Pending
-    }
-}
-
-/// Adds the waker unless it is already there.
-pub(crate) fn add_waker(wakers: &mut Vec<Waker>, cx: &Context<'_>) {
-    if !wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
-        wakers.push(cx.waker().clone());
     }
 }
 

@@ -6,8 +6,8 @@ use std::task::{Context, Poll, Waker};
 
 use tautwire_protocol::QoS;
 
-use super::lock;
 use crate::machine::AckToken;
+use crate::sync::lock;
 use crate::{Error, Message, Overflow};
 
 /// If reading continues although a stream is full, the stream may hold this many times its capacity before messages are

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use tautwire_protocol::{PubAckReason, QoS, SubscribeReason};
 
-use super::handle::Handle;
+use super::handle::{Handle, Unsubscribing};
 use super::routes::Granted;
 use super::stream::Stream;
 use crate::error::Refused;
@@ -114,13 +114,13 @@ impl Subscription {
     ///
     /// # Errors
     /// The request cannot be sent.
-    pub fn close(mut self) -> Result<Option<super::handle::Unsubscribing>, Error> {
+    pub fn close(mut self) -> Result<Option<Unsubscribing>, Error> {
         self.is_closed = true;
         self.leave(true)
     }
 
     /// Removes the stream; sends UNSUBSCRIBE if `tell`.
-    fn leave(&mut self, tell: bool) -> Result<Option<super::handle::Unsubscribing>, Error> {
+    fn leave(&mut self, tell: bool) -> Result<Option<Unsubscribing>, Error> {
         let (left, held_up) = self.stream.close();
         let handle = self.handle.clone();
         let previous = self.previous.take();
@@ -152,7 +152,7 @@ impl Subscription {
             if filters.is_empty() {
                 return Ok(None);
             }
-            super::handle::Unsubscribing::begin(state, &filters, &[]).map(Some)
+            Unsubscribing::begin(state, &filters, &[]).map(Some)
         })
     }
 }

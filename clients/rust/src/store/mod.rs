@@ -20,7 +20,7 @@ use tautwire_protocol::{PacketId, ProtocolVersion};
 pub(crate) use record::Record;
 
 use crate::Error;
-use crate::state::{add_waker, lock};
+use crate::sync::{add_waker, lock};
 use disk::{Disk, Snapshot};
 use ledger::{Ledger, Place};
 

@@ -1,8 +1,8 @@
 //! Cases that mean the same in MQTT 3.1.1 and 5.0.
 
-use crate::Case;
-use crate::harness::{Outcome, Run, expect, expect_balanced, expect_equal};
-use crate::peer::{Options, Peer, Version, WILL_PAYLOAD, Will, texts};
+use crate::connection::{Options, Version, WILL_PAYLOAD, Will};
+use crate::harness::{Case, Outcome, Run, expect, expect_balanced, expect_equal};
+use crate::peer::{Peer, texts};
 
 const LARGE_PAYLOAD_BYTES: u32 = 1024 * 1024;
 const MESSAGES: usize = 100;

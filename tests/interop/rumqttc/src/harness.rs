@@ -4,18 +4,21 @@ use std::cell::RefCell;
 use std::collections::hash_map::RandomState;
 use std::fmt::{self, Debug, Display};
 use std::hash::{BuildHasher, Hasher};
+use std::pin::Pin;
 use std::time::Duration;
 
 use tokio::task::LocalSet;
 
-use crate::Case;
-use crate::peer::Version;
+use crate::connection::Version;
 
 /// The time limit for a case.
 pub const CASE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The result of a case.
 pub type Outcome<T = ()> = Result<T, Failure>;
+
+/// One test case. Cases of one version ignore the given version.
+pub type Case = for<'a> fn(&'a Run, Version) -> Pin<Box<dyn Future<Output = Outcome> + 'a>>;
 
 /// The broker, or the client, did not do what the case expects.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 //! Run as `HOST PORT [CASE…]` or `--list`.
 
 mod both_versions;
+mod connection;
 mod harness;
 mod peer;
 mod secure;
@@ -9,15 +10,10 @@ mod v3;
 mod v5;
 mod v5_only;
 
-use std::future::Future;
-use std::pin::Pin;
 use std::process::ExitCode;
 
-use harness::{Outcome, Run};
-use peer::Version;
-
-/// One test case. Cases of one version ignore the given version.
-type Case = for<'a> fn(&'a Run, Version) -> Pin<Box<dyn Future<Output = Outcome> + 'a>>;
+use connection::Version;
+use harness::Case;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {

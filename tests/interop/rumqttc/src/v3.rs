@@ -2,8 +2,8 @@
 
 use rumqttc::{AsyncClient, LastWill, MqttOptions, Packet, PubAck, QoS, SubscribeFilter, SubscribeReasonCode};
 
+use crate::connection::{Event, EventLoop, MAXIMUM_PACKET_SIZE_BYTES, Message, Options, Original, WILL_PAYLOAD};
 use crate::harness::{Failure, Outcome, Run};
-use crate::peer::{Event, EventLoop, MAXIMUM_PACKET_SIZE_BYTES, Message, Options, Original, WILL_PAYLOAD};
 use crate::secure::tls;
 
 const REQUESTS: usize = 100;

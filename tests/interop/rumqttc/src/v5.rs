@@ -6,8 +6,8 @@ use rumqttc::v5::mqttbytes::v5::{
 };
 use rumqttc::v5::{AsyncClient, ConnectionError, MqttOptions, StateError};
 
+use crate::connection::{Event, EventLoop, MAXIMUM_PACKET_SIZE_BYTES, Message, Options, Original, WILL_PAYLOAD};
 use crate::harness::{Failure, Outcome, Run};
-use crate::peer::{Event, EventLoop, MAXIMUM_PACKET_SIZE_BYTES, Message, Options, Original, WILL_PAYLOAD};
 use crate::secure::tls;
 
 const REQUESTS: usize = 100;

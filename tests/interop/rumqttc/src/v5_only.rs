@@ -6,10 +6,10 @@ use rumqttc::v5::mqttbytes::v5::{
     ConnectProperties, Filter, LastWillProperties, PublishProperties, RetainForwardRule, SubscribeProperties,
 };
 
-use crate::Case;
 use crate::both_versions::persistent;
-use crate::harness::{Failure, Outcome, Run, expect, expect_equal, let_pass};
-use crate::peer::{Options, Peer, Version, WILL_PAYLOAD, Will, texts};
+use crate::connection::{Options, Version, WILL_PAYLOAD, Will};
+use crate::harness::{Case, Failure, Outcome, Run, expect, expect_equal, let_pass};
+use crate::peer::{Peer, texts};
 use crate::v5::level;
 
 const V5: Version = Version::V5;

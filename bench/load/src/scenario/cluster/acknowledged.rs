@@ -2,8 +2,9 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::super::context::Context;
+use super::super::parameters::plain_payload;
 use super::super::session::{DRAIN_TIMEOUT, STALL_TIMEOUT, open_as};
-use super::super::{Context, plain_payload};
 use crate::broker::BrokerKind;
 use crate::failure::{Failure, Result};
 use crate::measure::{Account, Histogram, Measurement};

@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::super::Context;
+use super::super::context::Context;
 use super::super::session_mill::{SessionMill, Steps, Topic, source_address};
 use super::client_nodes;
 use super::probe_client::ConnackResult;

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::super::{Context, plain_payload};
+use super::super::context::Context;
+use super::super::parameters::plain_payload;
 use super::client_nodes;
 use super::probe_client::ProbeClient;
 use crate::broker::{Member, RunningProcess};

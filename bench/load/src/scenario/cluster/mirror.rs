@@ -3,8 +3,9 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::super::context::Context;
+use super::super::parameters::plain_payload;
 use super::super::retained_on_disk::{store_retained, subscribe_to_all};
-use super::super::{Context, plain_payload};
 use super::probe_client::ProbeClient;
 use crate::broker::Member;
 use crate::failure::{Failure, Result};

@@ -17,7 +17,7 @@ pub(crate) use mirror::Mirror;
 pub(crate) use nodes::Nodes;
 pub(crate) use takeover::Takeover;
 
-use super::Context;
+use super::context::Context;
 use crate::failure::Result;
 
 /// The addresses for clients.

@@ -3,7 +3,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::{Context, Flood, QosLevel};
+use super::super::context::Context;
+use super::super::flood::Flood;
+use super::super::parameters::QosLevel;
 use crate::failure::Result;
 use crate::measure::Measurement;
 use crate::mqtt::QoS;

@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::super::Context;
+use super::super::context::Context;
 use super::client_nodes;
 use super::probe_client::ProbeClient;
 use crate::failure::{Failure, Result};
