@@ -48,7 +48,7 @@ pub use bans::{Ban, BanCounters, BanError, BanTarget, Bans, FailureKey, FailureR
 pub use certificate::{CertificateFields, CertificateRule, CertificateRules, Pattern, RuleError, Template};
 pub use chain::Chain;
 pub use error::{ErrorCode, FileError};
-pub use hook::{Hook, HookCounters, HookError, HookSettings, Unreachable};
+pub use hook::{Hook, HookCounters, HookError, HookSettings, UnreachablePolicy};
 pub use http_client::{HttpClient, HttpRequest, HttpRequestError, HttpResponse, is_safe_url};
 pub use jwt::{Algorithm, Jwks, JwksSettings, JwksState, Jwt, JwtError, JwtSettings, KeySet, Keys};
 pub use password_file::{Account, PasswordCost, PasswordFile};

@@ -17,7 +17,7 @@ use crate::{AuthAttempt, Certificate, HttpClient, HttpRequest, Now, Refusal, Ref
 use breaker::Breaker;
 use cache::{Cache, CacheKey};
 use document::HookDecision;
-pub use settings::{HookError, HookSettings, Unreachable};
+pub use settings::{HookError, HookSettings, UnreachablePolicy};
 
 /// A hook with its cache and its circuit breaker. It outlives chains, and threads share it.
 pub struct Hook {
@@ -150,8 +150,8 @@ impl Hook {
         self.unreachable.fetch_add(1, Ordering::Relaxed);
         let refusal = Refusal::new(RefusalCode::HookUnreachable, format!("no response from the hook: {why}"));
         match self.settings.when_unreachable {
-            Unreachable::Refuse => BackendDecision::No(refusal),
-            Unreachable::TryNext => BackendDecision::UnknownBecause(refusal),
+            UnreachablePolicy::Refuse => BackendDecision::No(refusal),
+            UnreachablePolicy::TryNext => BackendDecision::UnknownBecause(refusal),
         }
     }
 

@@ -47,7 +47,7 @@ pub(super) fn put(call: &mut RequestContext<'_, '_>) -> Result<Response, Respons
     query.finish("if_revision")?;
     let expected = expected.ok_or_else(|| {
         let why =
-            "expect is missing: give the number of the revision that the change is based on, or 0 if there is none";
+            "if_revision is missing: give the number of the revision that the change is based on, or 0 if there is none";
         Response::error(Status::BAD_REQUEST, "bad_query", why)
     })?;
     let deadline = commit_deadline(call);
@@ -96,7 +96,7 @@ fn summary(sharing: &SharedConfigStatus) -> Fields {
         .with("number", latest.number)
         .with("current", *held)
         .with("lagging", !refused.is_empty())
-        .with("reason", refused.clone())
+        .with("reasons", refused.clone())
         .with("parts", shared::summary(&latest.parts))
 }
 

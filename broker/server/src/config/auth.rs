@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use tautwire_identity::{Algorithm, FailureKey, FailureRule, PasswordCost, Unreachable};
+use tautwire_identity::{Algorithm, FailureKey, FailureRule, PasswordCost, UnreachablePolicy};
 use toml::de::DeValue;
 
 use super::value::{Choice, Setting, ValueError, quoted, text, texts};
@@ -181,9 +181,9 @@ impl Setting for FailureRules {
     }
 }
 
-impl Choice for Unreachable {
-    const CHOICES: &'static [(&'static str, Unreachable)] =
-        &[("deny", Unreachable::Refuse), ("ignore", Unreachable::TryNext)];
+impl Choice for UnreachablePolicy {
+    const CHOICES: &'static [(&'static str, UnreachablePolicy)] =
+        &[("deny", UnreachablePolicy::Refuse), ("ignore", UnreachablePolicy::TryNext)];
 }
 
 impl Choice for CertificateNames {

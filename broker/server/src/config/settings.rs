@@ -1,7 +1,7 @@
 //! Every key of the configuration, with its meaning, type, default, range and unit.
 
 use tautwire_engine::{ProtocolVersions, SlowConsumer};
-use tautwire_identity::Unreachable;
+use tautwire_identity::UnreachablePolicy;
 use tautwire_protocol::QoS;
 use tautwire_tls::{CipherSuites, ClientCertificates, MinimumVersion};
 use tautwire_websocket::AllowedOrigin;
@@ -180,7 +180,7 @@ settings! {
         hook_retry_s: u64 = 10, in 1..=3_600;
         /// What happens to clients while the hook is unreachable: `deny`, they are refused; `ignore`, the next authentication method
         /// decides.
-        hook_unreachable: Unreachable = Unreachable::Refuse;
+        hook_unreachable: UnreachablePolicy = UnreachablePolicy::Refuse;
         /// The certificate authorities for the hook and for `auth.jwks_url`. Empty means those of the system.
         https_ca: FilePaths = FilePaths::default();
         /// Bans for repeated authentication failures, for example `10 by address in 60 ban 600`. A [ban](concepts/authentication.md#bans)
