@@ -12,7 +12,7 @@ use tautwire_client::Tls;
 
 use super::plan::{BridgePlan, RemoteServer, StartMode};
 use crate::config::Config;
-use crate::config::bridge::{BridgeConfig, BridgeStart, KEYS};
+use crate::config::bridge_config::{BridgeConfig, BridgeStart, KEYS};
 use crate::config::value::FilePath;
 use crate::files;
 use crate::identity::random;
