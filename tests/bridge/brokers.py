@@ -30,7 +30,7 @@ MOSQUITTO = shutil.which("mosquitto", path=os.environ.get("PATH", "") + ":/usr/s
 NATS_SERVER = os.environ.get("TAUTWIRE_NATS_SERVER", "")
 PEERS = ROOT / "bench" / "peers" / "bin"
 READY_TIMEOUT_S = 120
-TIMEOUT_S = 60
+TIMEOUT_S = int(os.environ.get("TAUTWIRE_BRIDGE_TIMEOUT_S", 60))
 START_ATTEMPTS = 5
 LOOK_AGAIN_S = 0.02
 TOKEN = "token-of-the-bridge-tests"

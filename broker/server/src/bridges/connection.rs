@@ -149,6 +149,10 @@ impl<'a> Connection<'a> {
 
     /// Serves the connection until it ends.
     pub(super) fn run(&mut self) -> End {
+        // Connecting takes time, and after it another thread may run the bridge, which the session must not be taken from.
+        if self.shared.current() != Command::Run {
+            return End::Intended;
+        }
         let mut events = Events::with_capacity(8);
         loop {
             match self.advance(&mut events) {
