@@ -159,11 +159,10 @@ class Tautwire(Broker):
         until(f"{text!r} is not in the log", lambda: text in self.log())
         return next(line for line in self.log().splitlines() if text in line)
 
-    def bridge(self, bridge: str = "hq") -> dict:
-        """The bridge in the API."""
-        status, body = self.ask("GET", f"/v1/bridges/{bridge}")
-        assert status == 200, body
-        return body
+    def not_forwarded(self, kind: str, bridge: str = "hq") -> int:
+        """How many messages of a kind, such as `looped`, the log says were not forwarded since the bridge was connected."""
+        numbers = re.findall(rf"messages were not forwarded.* bridge={re.escape(bridge)} .*\b{kind}=(\d+)", self.log())
+        return int(numbers[-1]) if numbers else 0
 
     def session(self, bridge: str = "hq") -> dict | None:
         """The session of the bridge in the API."""

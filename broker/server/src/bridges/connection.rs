@@ -13,6 +13,7 @@ use tautwire_reactor::Control;
 
 use super::local::LocalListener;
 use super::plan::{BridgePlan, StartMode};
+use super::report::Report;
 use super::socket::{READ_BYTES, ReadResult, Socket};
 use super::status::{BridgeState, Command, Shared};
 use crate::time::since_epoch;
@@ -25,8 +26,6 @@ const LOCAL: Token = Token(2);
 const ROUNDS: usize = 64;
 /// Time for the other broker to take what is left when the bridge ends.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-/// How often the counters are published.
-const STATUS_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Why a connection has ended.
 #[derive(Debug)]
@@ -85,7 +84,7 @@ pub(super) struct Connection<'a> {
     spare: Vec<u8>,
     /// When the link was connected.
     connected: Option<Instant>,
-    status_at: Instant,
+    report: Report,
     /// When a message was forwarded last, and how many had been then.
     last_message: (Instant, u64),
 }
@@ -132,7 +131,7 @@ impl<'a> Connection<'a> {
             packets: Vec::new(),
             spare: Vec::new(),
             connected: None,
-            status_at: began,
+            report: Report::default(),
             last_message: (began, 0),
         })
     }
@@ -155,9 +154,9 @@ impl<'a> Connection<'a> {
         }
         let mut events = Events::with_capacity(8);
         loop {
-            match self.advance(&mut events) {
-                Ok(()) => {}
-                Err(end) => return end,
+            if let Err(end) = self.advance(&mut events) {
+                self.report();
+                return end;
             }
         }
     }
@@ -173,7 +172,9 @@ impl<'a> Connection<'a> {
         if self.should_end() {
             return Err(self.close(events));
         }
-        self.publish_status();
+        if self.report.due(&self.link).is_some_and(|due| due.is_zero()) {
+            self.report();
+        }
         let timeout = if is_busy { Some(Duration::ZERO) } else { self.timeout() };
         self.poll_events(events, timeout)
     }
@@ -309,9 +310,10 @@ impl<'a> Connection<'a> {
         End::Intended
     }
 
-    fn publish_status(&mut self) {
-        if self.status_at.elapsed() >= STATUS_INTERVAL {
-            self.status_at = Instant::now();
+    /// Writes what is new to the log and the status.
+    fn report(&mut self) {
+        if self.report.due(&self.link).is_some() {
+            self.report.write(self.plan, &self.link);
             self.shared.update(|status| status.refused_rules.clone_from_slice(self.link.refused_rules()));
         }
     }
@@ -326,7 +328,7 @@ impl<'a> Connection<'a> {
             StartMode::Scheduled(schedule) => Some(Duration::from_secs(schedule.state_at(since_epoch().as_secs()).1)),
         };
         // One millisecond more: the poller rounds down.
-        [link, idle].into_iter().flatten().min().map(|timeout| timeout + Duration::from_millis(1))
+        [link, idle, self.report.due(&self.link)].into_iter().flatten().min().map(|timeout| timeout + Duration::from_millis(1))
     }
 
     fn poll_events(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<(), End> {

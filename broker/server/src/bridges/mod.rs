@@ -5,6 +5,7 @@ mod connection;
 mod load;
 mod local;
 mod plan;
+mod report;
 mod runner;
 mod schedule;
 mod socket;
