@@ -29,7 +29,7 @@ use tautwire_spill::SpillThread;
 
 use crate::accept_limiter::ListenerState;
 use crate::accept_rate::AcceptLimits;
-use crate::acceptor::AcceptedConnection;
+use crate::accepted_connection::AcceptedConnection;
 use crate::admin_queries::{self, QueryDeadline, QueryError};
 use crate::authenticator::Authenticator;
 use crate::clock::Clock;
@@ -37,7 +37,7 @@ use crate::cluster::{ClusterOptions, ClusterSender};
 use crate::data::{self, Data, DataDirectory, DataError, DataState};
 use crate::descriptors;
 use crate::inbox::{Command, ConfigStep, Inbox, PublishError};
-use crate::listener::{ListenAddress, ListenerConfig};
+use crate::listener_config::{ListenAddress, ListenerConfig};
 use crate::listener_set::{ListenerSet, PreparedListeners};
 use crate::shard_channels::connect;
 use crate::waker::Waker;

@@ -14,7 +14,7 @@ use tautwire_engine::{
 use tautwire_message::Message;
 use tautwire_protocol::ReasonCode;
 
-use crate::acceptor::AcceptedConnection;
+use crate::accepted_connection::AcceptedConnection;
 use crate::listener::PlannedListener;
 use crate::waker::Waker;
 

@@ -24,7 +24,7 @@ pub(super) fn make(draft: &Draft, schemas: &Schemas, limits: &LoadLimits) -> Res
         return Err(LoadError::at(ErrorCode::Value, draft.place.clone(), message));
     }
     let topics = TopicPattern::new(&draft.topics)
-        .map_err(|error| LoadError::at(ErrorCode::Value, at(&draft.topics_place), format!("topics: {error}")))?;
+        .map_err(|error| LoadError::at(ErrorCode::Value, at(&draft.topics_position), format!("topics: {error}")))?;
     let (schema, types) = types(draft, schemas, limits, &at(&draft.schema_place))?;
     let field_binding = |(level, field): &(String, String)| {
         if !topics.names().any(|name| name == level) {

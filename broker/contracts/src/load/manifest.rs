@@ -135,7 +135,7 @@ impl<'t> Reader<'t> {
             "name" => draft.name = text()?,
             "topics" => {
                 draft.topics = text()?;
-                draft.topics_place = Some(self.place(span));
+                draft.topics_position = Some(self.place(span));
             }
             "schema" => {
                 draft.schema = text()?;

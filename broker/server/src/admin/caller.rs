@@ -52,7 +52,7 @@ impl AdminState {
 impl AdminState {
     /// Whether the caller of a long request still has the permission: a reload may have removed its role, or it has logged out.
     pub(super) fn is_still_allowed(&self, caller: &Caller, needs: Permission) -> bool {
-        let is_logged_in = caller.session.as_ref().is_none_or(|found| self.sessions.has(&found.digest));
+        let is_logged_in = caller.session.as_ref().is_none_or(|found| self.sessions.contains(&found.digest));
         let current_grant = self.credentials.get().current_grant(&caller.principal).filter(|_| is_logged_in);
         current_grant.is_some_and(|current_grant| needs.check(current_grant.grant).is_ok())
     }

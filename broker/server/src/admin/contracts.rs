@@ -8,18 +8,11 @@ use super::request_context::RequestContext;
 use super::response::{JSON, Response, Status, not_found};
 use super::shared;
 use crate::contracts::{Change, Entry, StoreError, observe_warning};
-use crate::json;
 use crate::shared::Parts;
 
 pub(super) fn put(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let name = call.name(0);
-    let body = call.body()?;
-    let bad_request = |message: &str| Response::error(Status::BAD_REQUEST, "bad_json", message);
-    let text = str::from_utf8(body).map_err(|_| bad_request("the body is not UTF-8"))?;
-    let value = json::parse(text).map_err(|error| {
-        bad_request(&format!("the body is not valid JSON: {} at byte {}", error.message, error.offset))
-    })?;
-    let entry = Entry::from_json(&value)
+    let entry = Entry::from_json(&call.json()?)
         .map_err(|message| Response::error(Status::UNPROCESSABLE, "contract_value", &message))?;
     let (catalogue, is_new) = match call.admin.store.put(name, &entry) {
         Err(StoreError::Shared) => put_shared(call, name, &entry)?,

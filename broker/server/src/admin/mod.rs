@@ -55,5 +55,5 @@ pub(crate) use state::AdminState;
 pub(crate) use token::{Token, generate_token, read_text as read_token};
 pub(crate) use tokens_file::NamedToken;
 pub(crate) mod tokens {
-    pub(crate) use super::tokens_file::{FILE_BYTES_MAX, add, is_name, parse, read_moment, remove};
+    pub(crate) use super::tokens_file::{FILE_BYTES_MAX, add, is_name, parse, parse_rfc3339, remove};
 }

@@ -8,9 +8,10 @@ use tautwire_reactor::QueryDeadline;
 
 use super::caller::Caller;
 use super::request::{Head, RequestBody, time_left};
-use super::response::Response;
+use super::response::{Response, Status};
 use super::state::AdminState;
 use super::transport::Client;
+use crate::json::{self, Value};
 
 /// A request while it is handled.
 pub(super) struct RequestContext<'c, 's> {
@@ -38,6 +39,18 @@ impl<'c> RequestContext<'c, '_> {
     /// The response to a request without one.
     pub(super) fn body(&self) -> Result<&'c [u8], Response> {
         self.received.body()
+    }
+
+    /// The body of the request as JSON.
+    ///
+    /// # Errors
+    /// The response to a request without a body, or whose body is not JSON.
+    pub(super) fn json(&self) -> Result<Value, Response> {
+        let bad_json = |message: &str| Response::error(Status::BAD_REQUEST, "bad_json", message);
+        let text = str::from_utf8(self.body()?).map_err(|_| bad_json("the body is not UTF-8"))?;
+        json::parse(text).map_err(|error| {
+            bad_json(&format!("the body is not valid JSON: {} at byte {}", error.message, error.offset))
+        })
     }
 
     /// The caller as named in the audit log; empty for an unauthenticated request.

@@ -99,7 +99,7 @@ impl Sessions {
     }
 
     /// Whether a session with this cookie digest still exists.
-    pub(super) fn has(&self, digest: &str) -> bool {
+    pub(super) fn contains(&self, digest: &str) -> bool {
         self.locked().contains_key(digest)
     }
 

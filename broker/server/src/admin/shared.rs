@@ -8,7 +8,6 @@ use super::request_context::RequestContext;
 use super::response::{Response, Status, ok};
 use crate::cluster::{ProposeOutcome, SharedConfigStatus};
 use crate::fields::Fields;
-use crate::json;
 use crate::log::audit;
 use crate::shared::{self, Parts, RevisionChanges};
 
@@ -48,17 +47,11 @@ pub(super) fn put(call: &mut RequestContext<'_, '_>) -> Result<Response, Respons
     query.finish("if_revision")?;
     let expected = expected.ok_or_else(|| {
         let why =
-            "expect is missing: give the number of the revision that the change is based on, or 0 if there is none";
+            "if_revision is missing: give the number of the revision that the change is based on, or 0 if there is none";
         Response::error(Status::BAD_REQUEST, "bad_query", why)
     })?;
     let deadline = commit_deadline(call);
-    let body = call.body()?;
-    let bad_request = |message: &str| Response::error(Status::BAD_REQUEST, "bad_json", message);
-    let text = str::from_utf8(body).map_err(|_| bad_request("the body is not UTF-8"))?;
-    let value = json::parse(text).map_err(|error| {
-        bad_request(&format!("the body is not valid JSON: {} at byte {}", error.message, error.offset))
-    })?;
-    let changes = RevisionChanges::from_json(&value)
+    let changes = RevisionChanges::from_json(&call.json()?)
         .map_err(|message| Response::error(Status::UNPROCESSABLE, "configuration_value", &message))?;
     let latest = node.await_revision(expected, deadline.min(Instant::now() + REVISION_TIMEOUT));
     if latest.number != expected {
@@ -103,7 +96,7 @@ fn summary(sharing: &SharedConfigStatus) -> Fields {
         .with("number", latest.number)
         .with("current", *held)
         .with("lagging", !refused.is_empty())
-        .with("reason", refused.clone())
+        .with("reasons", refused.clone())
         .with("parts", shared::summary(&latest.parts))
 }
 

@@ -11,6 +11,7 @@ use tautwire_client::transport::{self, Layers};
 use tautwire_client::{Error as ClientError, Options};
 use tautwire_reactor::Control;
 
+use super::election::Election;
 use super::local::LocalListener;
 use super::plan::{BridgePlan, StartMode};
 use super::report::Report;
@@ -72,6 +73,7 @@ pub(super) struct Connection<'a> {
     control: &'a Control,
     listener: &'a Arc<LocalListener>,
     shared: &'a Shared,
+    election: &'a mut Election,
     poll: &'a mut Poll,
     began: Instant,
     link: Link,
@@ -95,6 +97,7 @@ pub(super) struct Parts<'a> {
     pub(super) control: &'a Control,
     pub(super) listener: &'a Arc<LocalListener>,
     pub(super) shared: &'a Shared,
+    pub(super) election: &'a mut Election,
     pub(super) poll: &'a mut Poll,
 }
 
@@ -106,7 +109,7 @@ impl<'a> Connection<'a> {
         clean_start: bool,
         removed: Vec<(Side, String)>,
     ) -> Result<Connection<'a>, End> {
-        let Parts { plan, control, listener, shared, poll } = parts;
+        let Parts { plan, control, listener, shared, election, poll } = parts;
         let now = Instant::now();
         let stream = transport::open(options, now + plan.connect_timeout).map_err(End::Remote)?;
         let mut first = Vec::new();
@@ -121,6 +124,7 @@ impl<'a> Connection<'a> {
             control,
             listener,
             shared,
+            election,
             poll,
             began,
             link,
@@ -273,7 +277,7 @@ impl<'a> Connection<'a> {
 
     /// Whether the connection is to end although nothing has failed.
     fn should_end(&mut self) -> bool {
-        if self.shared.current() != Command::Run {
+        if self.shared.current() != Command::Run || !self.election.is_won() {
             return true;
         }
         let counters = self.link.counters();
@@ -328,7 +332,11 @@ impl<'a> Connection<'a> {
             StartMode::Scheduled(schedule) => Some(Duration::from_secs(schedule.state_at(since_epoch().as_secs()).1)),
         };
         // One millisecond more: the poller rounds down.
-        [link, idle, self.report.due(&self.link)].into_iter().flatten().min().map(|timeout| timeout + Duration::from_millis(1))
+        [link, idle, self.election.next_check(), self.report.due(&self.link)]
+            .into_iter()
+            .flatten()
+            .min()
+            .map(|timeout| timeout + Duration::from_millis(1))
     }
 
     fn poll_events(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<(), End> {

@@ -2,10 +2,12 @@
 //!
 //! [`settings`] defines each key once; everything else here derives from it.
 
+mod ack_levels;
 mod acks;
 mod admin_roles;
 pub(crate) mod auth;
-pub(crate) mod bridge;
+mod bridge;
+pub(crate) mod bridge_config;
 mod bridge_rules;
 mod certificate_rules;
 pub(crate) mod cluster;
@@ -13,6 +15,7 @@ mod data_path;
 mod error;
 pub(crate) mod listen;
 pub(crate) mod listener;
+pub(crate) mod listener_config;
 mod metered_topics;
 pub(crate) mod protocol;
 mod referenced_files;
@@ -41,9 +44,12 @@ use std::path::Path;
 
 use crate::files;
 use settings::TlsConfig;
+use value::Setting as _;
 
 /// Largest configuration file read.
 const CONFIG_FILE_MAX_BYTES: usize = 1024 * 1024;
+/// Hexadecimal digits that the broker appends to the prefix.
+const ASSIGNED_DIGITS: usize = 16;
 
 impl Config {
     /// Reads the file, if any, then applies the command line over it, in order.
@@ -152,6 +158,27 @@ impl Config {
         // In a cluster, users may be shared.
         if !admin.roles.0.is_empty() && self.auth.password_file.get().is_none() && !self.cluster.has_servers() {
             missing("admin.roles", "needs auth.password_file with these users and their passwords");
+        }
+    }
+
+    /// Checks that assigned identifiers are short enough.
+    ///
+    /// A client must be able to reconnect with its assigned identifier.
+    fn check_client_ids(&self, errors: &mut Vec<ConfigError>) {
+        let own = self.listener.iter().filter_map(|listener| listener.mqtt.assigned_client_id_prefix.as_ref());
+        for prefix in own.chain([&self.mqtt.assigned_client_id_prefix]) {
+            let bytes = prefix.get().len() + ASSIGNED_DIGITS;
+            if bytes > self.limits.client_id_bytes {
+                errors.push(ConfigError {
+                    code: ErrorCode::OutOfRange,
+                    location: ErrorLocation::Key { key: "mqtt.assigned_client_id_prefix" },
+                    message: format!(
+                        "{} results in client identifiers of {bytes} bytes, but limits.client_id_bytes is {}: shorten the prefix, or raise the limit",
+                        prefix.to_toml(),
+                        self.limits.client_id_bytes
+                    ),
+                });
+            }
         }
     }
 

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::bridge::{self, BridgeConfig};
-use super::listener::{self, ListenerConfig};
+use super::bridge_config::{self, BridgeConfig};
+use super::listener_config::{self, ListenerConfig};
 use super::registry::Key;
 use super::reload_effect::ReloadEffect;
 use super::settings::{Config, KEYS, SECTIONS};
@@ -25,8 +25,8 @@ pub(crate) fn to_toml(config: &Config) -> String {
             push_toml_key(&mut text, key, config, &defaults);
         }
     }
-    config.listener.iter().for_each(|listener| push_toml_table(&mut text, "listener", listener::KEYS, listener));
-    config.bridge.iter().for_each(|bridge| push_toml_table(&mut text, "bridge", bridge::KEYS, bridge));
+    config.listener.iter().for_each(|listener| push_toml_table(&mut text, "listener", listener_config::KEYS, listener));
+    config.bridge.iter().for_each(|bridge| push_toml_table(&mut text, "bridge", bridge_config::KEYS, bridge));
     text.truncate(text.trim_end().len());
     text.push('\n');
     text
@@ -44,18 +44,18 @@ pub(crate) fn to_markdown() -> String {
     }
     text.push_str(LISTENERS);
     let none = ListenerConfig::default();
-    push_table(&mut text, listener::KEYS, None, &none, ReloadEffect::of_listener);
-    for section in listener::SECTIONS {
+    push_table(&mut text, listener_config::KEYS, None, &none, ReloadEffect::of_listener);
+    for section in listener_config::SECTIONS {
         let _ = write!(text, "\n{}\n\n", section.doc);
-        push_table(&mut text, listener::KEYS, Some(section.name), &none, ReloadEffect::of_listener);
+        push_table(&mut text, listener_config::KEYS, Some(section.name), &none, ReloadEffect::of_listener);
     }
     text.push_str(BRIDGES);
     let none = BridgeConfig::default();
     let immediate = |_: &str| ReloadEffect::Immediate;
-    push_table(&mut text, bridge::KEYS, None, &none, immediate);
-    for section in bridge::SECTIONS {
+    push_table(&mut text, bridge_config::KEYS, None, &none, immediate);
+    for section in bridge_config::SECTIONS {
         let _ = write!(text, "\n{}\n\n", section.doc);
-        push_table(&mut text, bridge::KEYS, Some(section.name), &none, immediate);
+        push_table(&mut text, bridge_config::KEYS, Some(section.name), &none, immediate);
     }
     text
 }
@@ -148,7 +148,7 @@ fn push_toml_table<C: Default>(text: &mut String, name: &str, keys: &[Key<C>], t
     text.push('\n');
 }
 
-fn push_toml_key(text: &mut String, key: &Key, config: &Config, defaults: &Config) {
+fn push_toml_key(text: &mut String, key: &Key<Config>, config: &Config, defaults: &Config) {
     push_comment(text, key.doc);
     push_comment(text, &format!("Takes {}. Default: {}.", key.accepts(), (key.show)(defaults)));
     let _ = writeln!(text, "{} = {}\n", key.leaf(), (key.show)(config));

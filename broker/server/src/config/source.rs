@@ -10,7 +10,7 @@ use super::error::{ConfigError, ErrorCode, ErrorLocation};
 use super::registry::{self, Key, Section};
 use super::settings::{Config, KEYS, SECTIONS};
 use super::value::ValueError;
-use super::{bridge, listener};
+use super::{bridge_config, listener_config};
 use crate::nearest::nearest;
 
 /// The option for `listen`.
@@ -58,7 +58,8 @@ impl Override {
     pub(super) fn apply(&self, config: &mut Config) -> Result<(), ConfigError> {
         let location = ErrorLocation::Option { option: self.option.clone() };
         let fail = |code, message| ConfigError { code, location: location.clone(), message };
-        let key = registry::find(&self.key).ok_or_else(|| fail(ErrorCode::UnknownKey, unknown_key(&self.key, KEYS)))?;
+        let key =
+            registry::find(KEYS, &self.key).ok_or_else(|| fail(ErrorCode::UnknownKey, unknown_key(&self.key, KEYS)))?;
         let list = as_list(&self.value);
         let parsed = parse_value(&self.value, &list);
         (key.set)(config, &parsed, key.range.as_ref()).map_err(|problem| {
@@ -104,8 +105,9 @@ pub(super) fn apply_file(config: &mut Config, path: &Path, text: &str, errors: &
     };
     let mut file = File { locate, errors };
     file.set_keys(config, KEYS, SECTIONS, root.get_ref(), |name| matches!(name, "listener" | "bridge"));
-    config.listener = file.tables(&root, "listener", listener::KEYS, listener::SECTIONS, &["address"]);
-    config.bridge = file.tables(&root, "bridge", bridge::KEYS, bridge::SECTIONS, &["name", "addresses", "rules"]);
+    config.listener = file.tables(&root, "listener", listener_config::KEYS, listener_config::SECTIONS, &["address"]);
+    config.bridge =
+        file.tables(&root, "bridge", bridge_config::KEYS, bridge_config::SECTIONS, &["name", "addresses", "rules"]);
 }
 
 /// A file that is being read: converts positions to locations and collects errors.
