@@ -24,8 +24,8 @@ class Links(Stage):
         ours = self.ours(RULES, other, more=more, settings=settings)
         return ours, other
 
-    def publish(self, broker, topic: str, count: int, size: int = 0, qos: int = 1) -> None:
-        """Publishes numbered messages, one after the other is not necessary: the acknowledgements are read at the end."""
+    def publish(self, broker, topic: str, count: int, size: int = 0, qos: int = 2) -> None:
+        """Publishes numbered messages without waiting for each of them."""
         publisher = self.client(broker, f"publisher of {topic}")
         for number in range(count):
             publisher.publish(topic, b"%06d" % number + bytes(size), qos=qos, packet_id=number + 1)

@@ -53,7 +53,8 @@ impl Report {
     pub(super) fn write(&mut self, plan: &BridgePlan, link: &Link) {
         self.written = Some(Instant::now());
         self.refused_rules.resize(link.refused_rules().len(), false);
-        for ((rule, refused), written) in plan.link.rules.iter().zip(link.refused_rules()).zip(&mut self.refused_rules) {
+        for ((rule, refused), written) in plan.link.rules.iter().zip(link.refused_rules()).zip(&mut self.refused_rules)
+        {
             if let (Some((side, reason)), false) = (refused, *written) {
                 *written = true;
                 log::warn!(
