@@ -15,6 +15,7 @@ use mio::Poll;
 use mio::net::TcpStream;
 use tautwire_access::Policy;
 use tautwire_contracts::Catalogue;
+use tautwire_durable::ShardLog;
 use tautwire_engine::{
     AdminQuery, ClientCheck, ClientDetail, ClientsPage, ClientsQuery, ConfigCell, ConfigSnapshot, ConnectionListener,
     ConnectionOrigin, Counters, Explanation, Latencies, LatencyCounts, Peer, Publication, QueryResult, Settings, Shard,
@@ -95,6 +96,28 @@ impl fmt::Debug for Control {
 }
 
 impl Control {
+    fn new(
+        shared: &Shared,
+        tls_handshakes: Arc<AtomicUsize>,
+        listeners: ListenerSet,
+        inboxes: Vec<Arc<Inbox>>,
+        wakers: &[Arc<Waker>],
+    ) -> Control {
+        Control {
+            exchange: shared.exchange.clone(),
+            config_cell: shared.config_cell.clone(),
+            tls_handshakes,
+            counters: shared.counters.clone(),
+            latencies: shared.latencies.clone(),
+            memory: shared.memory.clone(),
+            data: None,
+            default_limit_bytes: 0,
+            listeners: Arc::new(Mutex::new(listeners)),
+            inboxes: inboxes.into(),
+            wakers: wakers.into(),
+        }
+    }
+
     /// Returns the counters.
     pub fn totals(&self) -> Totals {
         Totals::of(self.counters.iter())
@@ -504,122 +527,97 @@ impl Broker {
         threads: usize,
         data: Option<DataDirectory<'_>>,
     ) -> Result<Broker, StartError> {
-        let AcceptOptions {
-            listener_configs,
-            on_bound,
-            tls_handshakes,
-            authenticator,
-            requires_auth,
-            policy,
-            accept_rate,
-            cluster,
-        } = entrance;
-        if cluster.is_some() && !HAS_CLUSTER {
+        if entrance.cluster.is_some() && !HAS_CLUSTER {
             return Err(StartError::NoCluster);
         }
-        if cluster.is_some() && data.is_some() {
+        if entrance.cluster.is_some() && data.is_some() {
             return Err(StartError::DataInCluster);
         }
-        let tls_handshakes = Arc::new(AtomicUsize::new(tls_handshakes));
         let threads = threads.clamp(1, SHARDS_MAX);
         descriptors::reserve();
-        let (listener_set, mut listeners) = ListenerSet::bind(listener_configs, accept_rate)
+        let (listener_set, mut listeners) = ListenerSet::bind(entrance.listener_configs, entrance.accept_rate)
             .map_err(|(place, error)| StartError::ListenerConfig(place, error))?;
-        on_bound().map_err(StartError::AfterBind)?;
+        (entrance.on_bound)().map_err(StartError::AfterBind)?;
         let queue_batches = settings.shard_queue_batches;
         let shared = Shared::new(settings, Exchange::new(threads, retained));
-        shared.config_cell.change(|first| {
-            first.requires_auth = requires_auth;
-            if let Some(authenticator) = &authenticator {
-                first.auth_progress = authenticator.progress();
-            }
-            first.policy = policy;
-            if !contracts.contracts().is_empty() {
-                first.contracts = contracts;
-            }
-        });
-
-        let polls = (0..threads).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>().map_err(StartError::Thread)?;
-        let wakers = polls
-            .iter()
-            .map(|poll| Ok(Arc::new(Waker::new(mio::Waker::new(poll.registry(), WAKER_TOKEN)?))))
-            .collect::<io::Result<Vec<_>>>()
-            .map_err(StartError::Thread)?;
-        let shard_channels = connect(&wakers, queue_batches);
-        let mut clock = Clock::new();
-        let stop = Arc::new(AtomicBool::new(false));
+        set_first_config(&shared.config_cell, contracts, &entrance);
+        let (polls, wakers) = create_wakers(threads).map_err(StartError::Thread)?;
         let (inboxes, commands): (Vec<_>, Vec<_>) = wakers.iter().cloned().map(Inbox::new).unzip();
-        let (idle_sender, idle_receiver) = mpsc::channel();
-        let mut broker = Broker {
-            idle_receiver: Mutex::new(idle_receiver),
-            addresses: listener_set.addresses(),
-            stop: stop.clone(),
-            wakers: wakers.clone(),
-            threads: Vec::new(),
-            data: None,
-            spill_thread: None,
-            control: Control {
-                exchange: shared.exchange.clone(),
-                config_cell: shared.config_cell.clone(),
-                tls_handshakes: tls_handshakes.clone(),
-                counters: shared.counters.clone(),
-                latencies: shared.latencies.clone(),
-                memory: shared.memory.clone(),
-                data: None,
-                default_limit_bytes: 0,
-                listeners: Arc::new(Mutex::new(listener_set)),
-                inboxes: inboxes.into(),
-                wakers: wakers.clone().into(),
-            },
-        };
-        let mut kept = Vec::new().into_iter();
+        let (idle_signal, idle_receiver) = mpsc::channel();
+        let tls_handshakes = Arc::new(AtomicUsize::new(entrance.tls_handshakes));
+        let control = Control::new(&shared, tls_handshakes.clone(), listener_set, inboxes, &wakers);
+        let mut broker = Broker::new(control, &wakers, idle_receiver);
+        let mut clock = Clock::new();
+        let mut restored = Vec::new();
         if let Some(directory) = data {
-            let opened = data::open(directory, listener_configs, &shared, &wakers, clock).map_err(StartError::Data)?;
-            clock = opened.clock;
+            let opened = data::open(directory, entrance.listener_configs, &shared, &wakers, clock);
+            let opened = opened.map_err(StartError::Data)?;
+            (clock, restored) = (opened.clock, opened.shards);
             broker.control.default_limit_bytes = opened.default_limit_bytes;
             broker.control.data = Some(opened.data.handle());
             broker.data = Some(opened.data);
             broker.spill_thread = Some(opened.spill_thread);
-            kept = opened.shards.into_iter();
         }
-        let mut mode = None;
-        let ends = polls.into_iter().zip(wakers).zip(shard_channels).zip(commands);
-        for (index, (((poll, waker), shard_channels), commands)) in ends.enumerate() {
+        let channels = connect(&wakers, queue_batches);
+        let ends = polls.into_iter().zip(wakers).zip(channels).zip(commands);
+        let workers = ends.map(|(((poll, waker), shard_channels), commands)| WorkerParts {
+            poll,
             // The first thread accepts; a connection moves to its client's thread after CONNECT.
-            let listeners = if index == 0 { std::mem::take(&mut listeners) } else { Vec::new() };
-            let (stop, authenticator, tls_handshakes) = (stop.clone(), authenticator.clone(), tls_handshakes.clone());
-            let idle_signal = idle_sender.clone();
-            let parts = WorkerParts {
-                poll,
-                listeners,
-                shard_channels,
-                waker,
-                stop,
-                commands,
-                clock,
-                tls_handshakes,
-                authenticator,
-                cluster: cluster.as_ref().map(|seat| seat.thread.clone()),
-                idle_signal,
-            };
-            let shard = ShardIndex(index as u8);
-            let started = if let Some(shard) = kept.next() {
-                run(index, parts, shard)
-            } else if HAS_CLUSTER && let Some(seat) = &cluster {
-                let mode = mode.get_or_insert_with(|| Clustered::new(seat.seed, seat.settings.clone())).clone();
-                run(index, parts, Shard::new(shard, shared.clone(), mode, clock.now_ms()))
-            } else {
-                run(index, parts, Shard::new(shard, shared.clone(), Volatile, clock.now_ms()))
-            };
-            match started {
-                Ok(thread) => broker.threads.push(thread),
-                Err(error) => {
-                    broker.stop();
-                    return Err(StartError::Thread(error));
-                }
-            }
+            listeners: std::mem::take(&mut listeners),
+            shard_channels,
+            waker,
+            stop: broker.stop.clone(),
+            commands,
+            clock,
+            tls_handshakes: tls_handshakes.clone(),
+            authenticator: entrance.authenticator.clone(),
+            cluster: entrance.cluster.as_ref().map(|cluster| cluster.thread.clone()),
+            idle_signal: idle_signal.clone(),
+        });
+        let workers = workers.collect();
+        if let Err(error) = broker.start_threads(workers, &shared, restored, entrance.cluster.as_ref()) {
+            broker.stop();
+            return Err(StartError::Thread(error));
         }
         Ok(broker)
+    }
+
+    fn new(control: Control, wakers: &[Arc<Waker>], idle_receiver: Receiver<()>) -> Broker {
+        let addresses = control.listener_set().addresses();
+        Broker {
+            addresses,
+            stop: Arc::new(AtomicBool::new(false)),
+            wakers: wakers.to_vec(),
+            threads: Vec::new(),
+            data: None,
+            spill_thread: None,
+            control,
+            idle_receiver: Mutex::new(idle_receiver),
+        }
+    }
+
+    /// Starts a thread for each worker, with its restored shard if there is one.
+    fn start_threads(
+        &mut self,
+        workers: Vec<WorkerParts>,
+        shared: &Shared,
+        restored: Vec<Shard<ShardLog>>,
+        cluster: Option<&ClusterOptions>,
+    ) -> io::Result<()> {
+        let mut restored = restored.into_iter();
+        let clustered = cluster.map(|cluster| Clustered::new(cluster.seed, cluster.settings.clone()));
+        for parts in workers {
+            let (index, now_ms) = (parts.shard_channels.own_shard(), parts.clock.now_ms());
+            let thread = if let Some(shard) = restored.next() {
+                run(index, parts, shard)
+            } else if HAS_CLUSTER && let Some(mode) = clustered.clone() {
+                run(index, parts, Shard::new(index, shared.clone(), mode, now_ms))
+            } else {
+                run(index, parts, Shard::new(index, shared.clone(), Volatile, now_ms))
+            };
+            self.threads.push(thread?);
+        }
+        Ok(())
     }
 
     /// Returns the bound addresses, in the configured order, without Unix sockets.
@@ -659,12 +657,33 @@ impl Broker {
     }
 }
 
+/// Sets what the first packet already needs, before any thread reads the configuration.
+fn set_first_config(config_cell: &ConfigCell, contracts: Arc<Catalogue>, options: &AcceptOptions<'_>) {
+    config_cell.change(|first| {
+        first.requires_auth = options.requires_auth;
+        if let Some(authenticator) = &options.authenticator {
+            first.auth_progress = authenticator.progress();
+        }
+        first.policy = options.policy.clone();
+        if !contracts.contracts().is_empty() {
+            first.contracts = contracts;
+        }
+    });
+}
+
+fn create_wakers(threads: usize) -> io::Result<(Vec<Poll>, Vec<Arc<Waker>>)> {
+    let polls = (0..threads).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>()?;
+    let waker = |poll: &Poll| Ok(Arc::new(Waker::new(mio::Waker::new(poll.registry(), WAKER_TOKEN)?)));
+    let wakers = polls.iter().map(waker).collect::<io::Result<_>>()?;
+    Ok((polls, wakers))
+}
+
 /// Starts the thread of a shard.
 fn run<M: Mode<Journal: Send>>(
-    index: usize,
+    index: ShardIndex,
     parts: WorkerParts,
     shard: Shard<M>,
 ) -> io::Result<JoinHandle<io::Result<()>>> {
     let worker = Worker::new(parts, shard)?;
-    thread::Builder::new().name(format!("shard-{index}")).spawn(move || worker.run())
+    thread::Builder::new().name(format!("shard-{}", index.0)).spawn(move || worker.run())
 }
