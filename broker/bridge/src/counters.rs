@@ -11,11 +11,11 @@ pub struct LinkCounters {
     pub refused_out: u64,
     /// Messages that this broker refused: by access rules, contracts, quotas or limits.
     pub refused_in: u64,
-    /// Inbound messages dropped because they had passed this broker already, or too many brokers.
+    /// Messages dropped because they had passed this broker already, or too many bridges.
     pub looped: u64,
     /// Messages dropped because no rule applies to their topic.
     pub unmatched: u64,
-    /// Messages dropped because their topic is too long or invalid with the other prefix.
+    /// Messages dropped because with the other prefix their topic is invalid, or they are too large for the broker.
     pub unmappable: u64,
     /// Times a rule's rate paused a direction.
     pub rate_pauses: u64,
@@ -42,5 +42,20 @@ impl LinkCounters {
         self.unmatched += unmatched;
         self.unmappable += unmappable;
         self.rate_pauses += rate_pauses;
+    }
+
+    /// The counts since an earlier state of the same link.
+    #[must_use]
+    pub fn since(&self, before: &LinkCounters) -> LinkCounters {
+        LinkCounters {
+            messages_out: self.messages_out - before.messages_out,
+            messages_in: self.messages_in - before.messages_in,
+            refused_out: self.refused_out - before.refused_out,
+            refused_in: self.refused_in - before.refused_in,
+            looped: self.looped - before.looped,
+            unmatched: self.unmatched - before.unmatched,
+            unmappable: self.unmappable - before.unmappable,
+            rate_pauses: self.rate_pauses - before.rate_pauses,
+        }
     }
 }

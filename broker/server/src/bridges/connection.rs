@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token};
-use tautwire_bridge::{Link, LinkError, LinkState, Side};
+use tautwire_bridge::{Link, LinkCounters, LinkError, LinkState, Side};
 use tautwire_client::transport::{self, Layers};
 use tautwire_client::{Error as ClientError, Options};
 use tautwire_reactor::Control;
 
+use super::election::Election;
 use super::local::LocalListener;
 use super::plan::{BridgePlan, StartMode};
+use super::report::Report;
 use super::socket::{READ_BYTES, ReadResult, Socket};
 use super::status::{BridgeState, Command, Shared};
 use crate::time::since_epoch;
@@ -25,6 +27,7 @@ const LOCAL: Token = Token(2);
 const ROUNDS: usize = 64;
 /// Time for the other broker to take what is left when the bridge ends.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// How often the counters are published.
 const STATUS_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -73,6 +76,7 @@ pub(super) struct Connection<'a> {
     control: &'a Control,
     listener: &'a Arc<LocalListener>,
     shared: &'a Shared,
+    election: &'a mut Election,
     poll: &'a mut Poll,
     began: Instant,
     link: Link,
@@ -86,6 +90,9 @@ pub(super) struct Connection<'a> {
     /// When the link was connected.
     connected: Option<Instant>,
     status_at: Instant,
+    /// What is in the status already.
+    recorded: LinkCounters,
+    report: Report,
     /// When a message was forwarded last, and how many had been then.
     last_message: (Instant, u64),
 }
@@ -96,6 +103,7 @@ pub(super) struct Parts<'a> {
     pub(super) control: &'a Control,
     pub(super) listener: &'a Arc<LocalListener>,
     pub(super) shared: &'a Shared,
+    pub(super) election: &'a mut Election,
     pub(super) poll: &'a mut Poll,
 }
 
@@ -107,7 +115,7 @@ impl<'a> Connection<'a> {
         clean_start: bool,
         removed: Vec<(Side, String)>,
     ) -> Result<Connection<'a>, End> {
-        let Parts { plan, control, listener, shared, poll } = parts;
+        let Parts { plan, control, listener, shared, election, poll } = parts;
         let now = Instant::now();
         let stream = transport::open(options, now + plan.connect_timeout).map_err(End::Remote)?;
         let mut first = Vec::new();
@@ -122,6 +130,7 @@ impl<'a> Connection<'a> {
             control,
             listener,
             shared,
+            election,
             poll,
             began,
             link,
@@ -133,6 +142,8 @@ impl<'a> Connection<'a> {
             spare: Vec::new(),
             connected: None,
             status_at: began,
+            recorded: LinkCounters::default(),
+            report: Report::default(),
             last_message: (began, 0),
         })
     }
@@ -142,20 +153,23 @@ impl<'a> Connection<'a> {
         self.connected.map(|since| since.elapsed()).unwrap_or_default()
     }
 
-    /// The counters of the link.
-    pub(super) fn link(&self) -> &Link {
-        &self.link
-    }
-
     /// Serves the connection until it ends.
     pub(super) fn run(&mut self) -> End {
-        let mut events = Events::with_capacity(8);
-        loop {
-            match self.advance(&mut events) {
-                Ok(()) => {}
-                Err(end) => return end,
-            }
+        // Connecting takes time, and after it another thread may run the bridge, which the session must not be taken from.
+        if self.shared.current() != Command::Run {
+            return End::Intended;
         }
+        let mut events = Events::with_capacity(8);
+        let end = loop {
+            if let Err(end) = self.advance(&mut events) {
+                break end;
+            }
+        };
+        if self.report.due(&self.link).is_some() {
+            self.report.write(self.plan, &self.link);
+        }
+        self.record_progress();
+        end
     }
 
     fn advance(&mut self, events: &mut Events) -> Result<(), End> {
@@ -169,7 +183,7 @@ impl<'a> Connection<'a> {
         if self.should_end() {
             return Err(self.close(events));
         }
-        self.publish_status();
+        self.report();
         let timeout = if is_busy { Some(Duration::ZERO) } else { self.timeout() };
         self.poll_events(events, timeout)
     }
@@ -268,7 +282,7 @@ impl<'a> Connection<'a> {
 
     /// Whether the connection is to end although nothing has failed.
     fn should_end(&mut self) -> bool {
-        if self.shared.current() != Command::Run {
+        if self.shared.current() != Command::Run || !self.election.is_won() {
             return true;
         }
         let counters = self.link.counters();
@@ -305,11 +319,26 @@ impl<'a> Connection<'a> {
         End::Intended
     }
 
-    fn publish_status(&mut self) {
+    /// Writes what is new to the log and the status.
+    fn report(&mut self) {
+        if self.report.due(&self.link).is_some_and(|due| due.is_zero()) {
+            self.report.write(self.plan, &self.link);
+        }
         if self.status_at.elapsed() >= STATUS_INTERVAL {
             self.status_at = Instant::now();
-            self.shared.update(|status| status.refused_rules.clone_from_slice(self.link.refused_rules()));
+            self.record_progress();
         }
+    }
+
+    /// Adds what the link has done since the last call to the status.
+    pub(super) fn record_progress(&mut self) {
+        let counters = *self.link.counters();
+        let since = counters.since(&self.recorded);
+        self.recorded = counters;
+        self.shared.update(|status| {
+            status.counters.add(&since);
+            status.refused_rules.clone_from_slice(self.link.refused_rules());
+        });
     }
 
     /// How long to wait for an event.
@@ -321,8 +350,13 @@ impl<'a> Connection<'a> {
             StartMode::Lazy(idle) => Some(idle.saturating_sub(self.last_message.0.elapsed())),
             StartMode::Scheduled(schedule) => Some(Duration::from_secs(schedule.state_at(since_epoch().as_secs()).1)),
         };
+        let status = (*self.link.counters() != self.recorded).then_some(STATUS_INTERVAL);
         // One millisecond more: the poller rounds down.
-        [link, idle].into_iter().flatten().min().map(|timeout| timeout + Duration::from_millis(1))
+        [link, idle, status, self.election.next_check(), self.report.due(&self.link)]
+            .into_iter()
+            .flatten()
+            .min()
+            .map(|timeout| timeout + Duration::from_millis(1))
     }
 
     fn poll_events(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<(), End> {

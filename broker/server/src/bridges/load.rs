@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::num::NonZeroU16;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ring::digest::{SHA256, digest};
@@ -15,8 +15,6 @@ use crate::config::Config;
 use crate::config::bridge_config::{BridgeConfig, BridgeStart, KEYS};
 use crate::config::value::FilePath;
 use crate::files;
-use crate::identity::random;
-use crate::time::since_epoch;
 
 /// Largest file with a password.
 const PASSWORD_MAX_BYTES: usize = 64 << 10;
@@ -30,7 +28,7 @@ const PEM_MAX_BYTES: usize = 16 << 20;
 pub(crate) fn read(config: &Config) -> Result<Vec<BridgePlan>, Vec<String>> {
     let (mut plans, mut errors) = (Vec::new(), Vec::new());
     for bridge in &config.bridge {
-        match plan(config, bridge, broker_id()) {
+        match plan(config, bridge) {
             Ok(plan) => plans.push(plan),
             Err(error) => errors.push(error),
         }
@@ -38,13 +36,13 @@ pub(crate) fn read(config: &Config) -> Result<Vec<BridgePlan>, Vec<String>> {
     if errors.is_empty() { Ok(plans) } else { Err(errors) }
 }
 
-fn plan(config: &Config, bridge: &BridgeConfig, broker_id: &str) -> Result<BridgePlan, String> {
+fn plan(config: &Config, bridge: &BridgeConfig) -> Result<BridgePlan, String> {
     let name = bridge.name.as_ref().map_or("", |name| name.as_str());
     let fail = |error: String| format!("bridge {name}: {error}");
     let rules = Rules::new(bridge.rules.get().to_vec()).map_err(|error| fail(error.to_string()))?;
     let topic = |topic: &str| (!topic.is_empty()).then(|| topic.to_owned());
     let link = LinkSettings {
-        client_id: bridge.client_id.as_ref().map_or_else(|| default_client_id(name), |id| id.as_str().to_owned()),
+        client_id: bridge.client_id.as_ref().map_or_else(String::new, |id| id.as_str().to_owned()),
         version: bridge.protocol.0,
         bridge_bit: bridge.bridge_bit,
         user_name: bridge.user_name.clone(),
@@ -64,7 +62,7 @@ fn plan(config: &Config, bridge: &BridgeConfig, broker_id: &str) -> Result<Bridg
             remote: topic(bridge.remote_status_topic.as_str()),
         },
         hops_max: bridge.hops_max,
-        ..LinkSettings::new(name, broker_id)
+        ..LinkSettings::new(name, "")
     };
     let tls = tls(bridge).map_err(fail)?;
     let server = |(address, server): &(String, tautwire_client::Server)| RemoteServer {
@@ -91,24 +89,6 @@ fn plan(config: &Config, bridge: &BridgeConfig, broker_id: &str) -> Result<Bridg
         ack_level: bridge.ack.unwrap_or(config.ack()),
         fingerprint: fingerprint(config, bridge),
     })
-}
-
-/// Identifies this broker in the hops of messages: a random number, because a name that two brokers have by accident would drop messages.
-fn broker_id() -> &'static str {
-    static ID: OnceLock<String> = OnceLock::new();
-    ID.get_or_init(|| {
-        let mut bytes = [0; 8];
-        // Without random numbers, the time and the process make a number that is unlikely to repeat.
-        if random(&mut bytes).is_err() {
-            bytes = (since_epoch().as_nanos() as u64 ^ std::process::id() as u64).to_le_bytes();
-        }
-        format!("{:016x}", u64::from_le_bytes(bytes))
-    })
-}
-
-/// The client identifier at the other broker. It must stay the same, because it names the session there.
-fn default_client_id(name: &str) -> String {
-    format!("tautwire-{}-{name}", rustix::system::uname().nodename().to_string_lossy())
 }
 
 /// The first line of the file.

@@ -1,10 +1,13 @@
 //! Bridges to other brokers. Each has a thread, which connects a session of this broker to a session at the other one.
 
 mod backoff;
+mod broker_name;
 mod connection;
+mod election;
 mod load;
 mod local;
 mod plan;
+mod report;
 mod runner;
 mod schedule;
 mod socket;
@@ -15,15 +18,19 @@ use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use broker_name::BrokerName;
 use tautwire_reactor::Control;
 
 pub(crate) use load::read;
 pub(crate) use local::BACKEND;
 pub(crate) use plan::{AddressOrder, BridgePlan, StartMode};
 use runner::Runner;
+pub(crate) use runner::TestResult;
 pub(crate) use schedule::Schedule;
 pub(crate) use status::{BridgeState, BridgeStatus};
 use status::{Command, Shared};
+
+use crate::cluster::Node;
 
 /// How long stopping waits for the threads of bridges.
 const STOP_TIMEOUT: Duration = Duration::from_secs(3);
@@ -31,6 +38,9 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 /// All bridges of the broker.
 pub(crate) struct Bridges {
     control: Control,
+    /// Set in a cluster, in which one node runs each bridge.
+    node: Option<Arc<Node>>,
+    broker_name: BrokerName,
     running: Mutex<BTreeMap<Arc<str>, Running>>,
 }
 
@@ -44,8 +54,9 @@ struct Running {
 
 impl Bridges {
     /// Creates the set of bridges, which is empty.
-    pub(crate) fn new(control: Control) -> Bridges {
-        Bridges { control, running: Mutex::default() }
+    pub(crate) fn new(control: Control, node: Option<Arc<Node>>) -> Bridges {
+        let broker_name = BrokerName::new(node.as_deref());
+        Bridges { control, node, broker_name, running: Mutex::default() }
     }
 
     /// Starts new bridges, restarts those that have changed, and stops those that are not listed. The others do not notice.
@@ -71,10 +82,16 @@ impl Bridges {
     }
 
     /// Starts a bridge. `before`: its earlier rules, whose subscriptions are removed.
-    fn start(&self, plan: BridgePlan, before: Option<tautwire_bridge::Rules>) -> Result<Running, String> {
+    fn start(&self, mut plan: BridgePlan, before: Option<tautwire_bridge::Rules>) -> Result<Running, String> {
         let failed = |error: std::io::Error| format!("cannot start the thread of a bridge: {error}");
+        let link = Arc::make_mut(&mut plan.link);
+        link.broker_id.clone_from(&self.broker_name.id);
+        if link.client_id.is_empty() {
+            link.client_id = self.broker_name.client_id(&plan.name);
+        }
         let plan = Arc::new(plan);
-        let (runner, shared) = Runner::new(plan.clone(), before, self.control.clone()).map_err(failed)?;
+        let (runner, shared) =
+            Runner::new(plan.clone(), before, self.control.clone(), self.node.clone()).map_err(failed)?;
         let (alive, end) = mpsc::channel();
         let run = move || {
             runner.run();
@@ -112,7 +129,7 @@ impl Bridges {
 
     /// Connects to the other broker of a bridge beside the bridge itself, with another client identifier, and disconnects. Returns a line
     /// for each address; `None` if there is no bridge of that name.
-    pub(crate) fn test(&self, name: &str) -> Option<Vec<(String, Result<(), String>)>> {
+    pub(crate) fn test(&self, name: &str) -> Option<Vec<TestResult>> {
         let plan = self.running().get(name)?.plan.clone();
         Some(runner::test(&plan))
     }

@@ -23,6 +23,7 @@ pub(crate) struct BridgePlan {
     /// The pause after the first failure; it doubles with each further one.
     pub(crate) retry_min: Duration,
     pub(crate) retry_max: Duration,
+    /// Without the names of this broker, which are known once it runs.
     pub(crate) link: Arc<LinkSettings>,
     /// The user whose rights inbound messages have, and outbound subscriptions.
     pub(crate) user: Option<Arc<str>>,

@@ -10,9 +10,11 @@ use tautwire_reactor::Control;
 
 use super::backoff::Backoff;
 use super::connection::{Connection, End, Parts, WAKER};
+use super::election::{ELECTION_INTERVAL, Election};
 use super::local::LocalListener;
 use super::plan::{AddressOrder, BridgePlan, RemoteServer, StartMode};
 use super::status::{BridgeState, Command, Shared};
+use crate::cluster::Node;
 use crate::time::since_epoch;
 
 /// How often a lazy bridge looks whether messages wait.
@@ -25,6 +27,7 @@ pub(super) struct Runner {
     plan: Arc<BridgePlan>,
     control: Control,
     shared: Arc<Shared>,
+    election: Election,
     listener: Arc<LocalListener>,
     poll: Poll,
     backoff: Backoff,
@@ -44,12 +47,14 @@ impl Runner {
         plan: Arc<BridgePlan>,
         before: Option<Rules>,
         control: Control,
+        node: Option<Arc<Node>>,
     ) -> io::Result<(Runner, Arc<Shared>)> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKER)?;
         let shared = Arc::new(Shared::new(waker, plan.link.rules.iter().count(), since_epoch().as_secs()));
         let removed = before.map(|before| removed_filters(&before, &plan.link)).unwrap_or_default();
         let runner = Runner {
+            election: Election::new(node, &plan.name),
             listener: Arc::new(LocalListener::new(&plan)),
             backoff: Backoff::new(plan.retry_min, plan.retry_max),
             shared: shared.clone(),
@@ -81,6 +86,10 @@ impl Runner {
                 Command::Pause => {
                     self.set_state(BridgeState::Paused);
                     None
+                }
+                Command::Run if !self.election.is_won() => {
+                    self.set_state(BridgeState::Standby);
+                    Some(ELECTION_INTERVAL)
                 }
                 Command::Run => match &self.plan.start {
                     StartMode::Automatic => return true,
@@ -117,18 +126,15 @@ impl Runner {
             control: &self.control,
             listener: &self.listener,
             shared: &self.shared,
+            election: &mut self.election,
             poll: &mut self.poll,
         };
-        let (end, connected, counters) =
+        let (end, connected) =
             match Connection::open(parts, &server.options(), self.needs_clean_start, self.removed.clone()) {
-                Ok(mut connection) => {
-                    let end = connection.run();
-                    (end, connection.connected(), *connection.link().counters())
-                }
-                Err(end) => (end, Duration::ZERO, Default::default()),
+                Ok(mut connection) => (connection.run(), connection.connected()),
+                Err(end) => (end, Duration::ZERO),
             };
         let was_connected = connected > Duration::ZERO;
-        self.shared.update(|status| status.counters.add(&counters));
         if was_connected {
             self.has_sessions = true;
             self.needs_clean_start = false;
@@ -213,8 +219,11 @@ fn removed_filters(before: &Rules, link: &LinkSettings) -> Vec<(Side, String)> {
     removed.chain(remote.map(|filter| (Side::Remote, filter.to_owned()))).collect()
 }
 
+/// An address of the other broker, and a code and a sentence if it did not accept the connection.
+pub(crate) type TestResult = (String, Result<(), (&'static str, String)>);
+
 /// Connects to each address with another client identifier, and disconnects.
-pub(super) fn test(plan: &BridgePlan) -> Vec<(String, Result<(), String>)> {
+pub(super) fn test(plan: &BridgePlan) -> Vec<TestResult> {
     let test = |server: &RemoteServer| {
         let link = &plan.link;
         let mut options =
@@ -229,6 +238,6 @@ pub(super) fn test(plan: &BridgePlan) -> Vec<(String, Result<(), String>)> {
         let client = tautwire_client::blocking::Client::connect(options)?;
         client.disconnect()
     };
-    let result = |server: &RemoteServer| test(server).map_err(|error| error.to_string());
+    let result = |server: &RemoteServer| test(server).map_err(|error| (error.code(), error.to_string()));
     plan.servers.iter().map(|server| (server.address.clone(), result(server))).collect()
 }

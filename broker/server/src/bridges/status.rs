@@ -17,6 +17,8 @@ pub(crate) enum BridgeState {
     Paused,
     /// It is not connected, because there is nothing to send (`lazy`), or it is not the time for it (`scheduled`).
     Idle,
+    /// Another node of the cluster runs it.
+    Standby,
     /// Its thread has ended.
     Stopped,
 }
@@ -29,6 +31,7 @@ impl BridgeState {
             BridgeState::Connected => "connected",
             BridgeState::Paused => "paused",
             BridgeState::Idle => "idle",
+            BridgeState::Standby => "standby",
             BridgeState::Stopped => "stopped",
         }
     }

@@ -87,7 +87,7 @@ impl Reloader {
         targets: ReloadTargets,
     ) -> Reloader {
         let ReloadTargets { tls, authenticator, telemetry, node } = targets;
-        let bridges = Bridges::new(control.clone());
+        let bridges = Bridges::new(control.clone(), node.clone());
         Reloader {
             source,
             control,
