@@ -19,7 +19,7 @@ for folder in ("mqtt", "scenario", "soak"):
     sys.path.append(str(Path(__file__).resolve().parents[1] / folder))
 
 import wire  # noqa: E402
-from clients import Publisher, Receiver  # noqa: E402
+from clients import Client, Publisher, Receiver  # noqa: E402
 from judge import Broken, Stream, number_of  # noqa: E402
 from loop import Loop  # noqa: E402
 
@@ -108,12 +108,12 @@ class Site:
 
     def start(self) -> None:
         self.broker.start()
-        self.begin_life()
+        self.begin_life([self.subscriber, self.publisher])
 
-    def begin_life(self) -> None:
-        """The clients connect to a broker that has started."""
+    def begin_life(self, clients: list[Client]) -> None:
+        """Clients connect to a broker that has started."""
         self.life, self.port, self.is_killed = self.life + 1, self.broker.port, False
-        for each in (self.subscriber, self.publisher):
+        for each in clients:
             if not self.is_exact:
                 # A broker that syncs nothing may forget sessions.
                 each.known = None
@@ -152,8 +152,10 @@ class Trial:
             # Before that, messages are for nobody.
             self._await_sessions()
             for site in self.sites:
-                site.begin_life()
+                site.begin_life([site.subscriber])
             self._until(lambda: all(site.subscriber.is_subscribed for site in self.sites), "the subscriptions")
+            for site in self.sites:
+                site.publisher.connect()
             while self.kills < kills:
                 at = self._acks() + int(math.exp(self.rng.uniform(0, math.log(KILL_WITHIN))))
                 self._until(lambda: self._acks() >= at or not any(site.is_loaded for site in self.sites), "acknowledgements")
@@ -167,7 +169,7 @@ class Trial:
         finally:
             for site in self.sites:
                 site.broker.close()
-        if said := [line for site, streams in zip(self.sites, (self.down, self.up)) for stream in streams for line in site.subscriber.judge(stream)]:
+        if said := self._wrong():
             raise Broken("; ".join(said))
 
     def _publish_more(self, count: int) -> None:
@@ -196,6 +198,14 @@ class Trial:
             self.sites[at].start()
         self.kills += 1
 
+    def _wrong(self) -> list[str]:
+        pairs = zip(self.sites, (self.down, self.up))
+        return [line for site, streams in pairs for stream in streams for line in site.subscriber.judge(stream)]
+
+    def _lacking(self) -> str:
+        said = self._wrong() + [line for site in self.sites if (line := site.publisher.lacking())]
+        return "; ".join(said) or "nobody lacks anything"
+
     def _acks(self) -> int:
         return sum(site.acks for site in self.sites)
 
@@ -221,7 +231,7 @@ class Trial:
             if self.loop.turn(LOOK_AGAIN_S):
                 moved = time.monotonic()
             elif time.monotonic() - moved > SILENCE_S:
-                raise Broken(f"nothing arrived for {SILENCE_S:.0f} s, waiting for {what}: {self.summary()}")
+                raise Broken(f"nothing arrived for {SILENCE_S:.0f} s, waiting for {what}: {self.summary()}; {self._lacking()}")
 
 
 def main() -> int:
