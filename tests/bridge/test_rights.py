@@ -9,18 +9,19 @@ from stage import Stage, received
 
 RULES = '{ filter = "up/#", direction = "out", qos = 2 }, { filter = "down/#", direction = "in", qos = 2 }'
 ACCESS = """
-[[rule]]
-action = "deny"
-topic = "down/secret/#"
-operation = "publish"
-[[rule]]
-action = "deny"
-topic = "up/#"
-operation = "subscribe"
-roles = ["bridges"]
-[[rule]]
-action = "allow"
-topic = "#"
+[[role]]
+name = "bridges"
+rules = [
+    { deny = "publish", topics = "down/secret/#" },
+    { allow = "publish", topics = "down/#" },
+    { deny = "subscribe", topics = "#" },
+]
+[[role]]
+name = "everybody"
+rules = [{ allow = ["publish", "subscribe"], topics = "#" }]
+[[assign]]
+anonymous = true
+roles = ["everybody"]
 """
 CONTRACT = '[[contract]]\nname = "state"\ntopics = "down/state/{id}"\nformat = "json"\nschema = "state.json"\non_violation = "reject"\n'
 SCHEMA = '{"type": "object", "required": ["id"]}'

@@ -85,7 +85,8 @@ class Sessions(Stage):
         for payload in (b"first", bytes(1900), bytes(3000), b"last"):
             publisher.deliver("up/x", payload, qos=1)
         self.assertEqual([len(message.payload) for message in received(there, 3)][::2] + [0], [5, 4, 0])
-        self.assertEqual((ours.connections(), ours.session()["dropped_messages"]), (1, 1))
+        drops = [drop["reason"] for drop in ours.session()["drops"]]
+        self.assertEqual((ours.connections(), drops), (1, ["too_large"]))
 
     def test_a_message_that_is_too_large_for_our_broker_is_dropped(self) -> None:
         # A broker that speaks 3.1.1 does not know our limit.
