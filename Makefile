@@ -171,14 +171,13 @@ test-interop: build .venv/ready ## real clients: mosquitto, MQTT.js, paho (Pytho
 test-bridge: build $(NATS_SERVER) $(MOCHI) ## bridges to real brokers (mosquitto, nats-server, mochi-mqtt, Tautwire), which are killed, and behind bad links; short form
 	$(call say,test-bridge)
 	@tools/apt.sh mosquitto=mosquitto
-	@$(bridge) -m unittest discover -s tests/bridge
-	@$(bridge) tests/bridge/kills.py --kills 6
+	@$(bridge) tests/bridge/run.py
 
 .PHONY: soak-bridge
 soak-bridge: build $(NATS_SERVER) $(MOCHI) ## bridges in all tests, also to HiveMQ, and beside BRIDGE_KILLS (200) kills of both brokers, some minutes
 	@tools/apt.sh mosquitto=mosquitto mvn=maven javac=default-jdk-headless
 	@bench/peers/install.sh || echo 'going on without what is missing'
-	@TAUTWIRE_BRIDGE_LONG=1 $(bridge) -m unittest discover -s tests/bridge
+	@TAUTWIRE_BRIDGE_LONG=1 $(bridge) tests/bridge/run.py
 	@$(bridge) tests/bridge/kills.py --kills $(BRIDGE_KILLS) $(BRIDGE_ARGS)
 	@$(bridge) tests/bridge/kills.py --kills $(BRIDGE_KILLS) --peer mosquitto $(BRIDGE_ARGS)
 

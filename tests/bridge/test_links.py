@@ -94,7 +94,8 @@ class Links(Stage):
                 here, there = self.observer(ours, "down/#"), self.observer(other, "up/#")
                 other.relay.freeze()
                 for broker, topic in ((ours, "up/full"), (other, "down/full")):
-                    self.publish(broker, topic, LARGE_COUNT, LARGE_BYTES)
+                    # Mosquitto forwards a message of QoS 2 when it is released.
+                    self.publish(broker, topic, LARGE_COUNT, LARGE_BYTES, qos=1)
                 other.relay.thaw()
                 reader = threading.Thread(target=self.expect, args=(there, "up/full", LARGE_COUNT))
                 reader.start()
