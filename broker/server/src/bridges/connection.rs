@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token};
-use tautwire_bridge::{Link, LinkError, LinkState, Side};
+use tautwire_bridge::{Link, LinkCounters, LinkError, LinkState, Side};
 use tautwire_client::transport::{self, Layers};
 use tautwire_client::{Error as ClientError, Options};
 use tautwire_reactor::Control;
@@ -88,6 +88,8 @@ pub(super) struct Connection<'a> {
     /// When the link was connected.
     connected: Option<Instant>,
     status_at: Instant,
+    /// What is in the status already.
+    recorded: LinkCounters,
     /// When a message was forwarded last, and how many had been then.
     last_message: (Instant, u64),
 }
@@ -137,6 +139,7 @@ impl<'a> Connection<'a> {
             spare: Vec::new(),
             connected: None,
             status_at: began,
+            recorded: LinkCounters::default(),
             last_message: (began, 0),
         })
     }
@@ -146,20 +149,16 @@ impl<'a> Connection<'a> {
         self.connected.map(|since| since.elapsed()).unwrap_or_default()
     }
 
-    /// The counters of the link.
-    pub(super) fn link(&self) -> &Link {
-        &self.link
-    }
-
     /// Serves the connection until it ends.
     pub(super) fn run(&mut self) -> End {
         let mut events = Events::with_capacity(8);
-        loop {
-            match self.advance(&mut events) {
-                Ok(()) => {}
-                Err(end) => return end,
+        let end = loop {
+            if let Err(end) = self.advance(&mut events) {
+                break end;
             }
-        }
+        };
+        self.record_progress();
+        end
     }
 
     fn advance(&mut self, events: &mut Events) -> Result<(), End> {
@@ -312,8 +311,19 @@ impl<'a> Connection<'a> {
     fn publish_status(&mut self) {
         if self.status_at.elapsed() >= STATUS_INTERVAL {
             self.status_at = Instant::now();
-            self.shared.update(|status| status.refused_rules.clone_from_slice(self.link.refused_rules()));
+            self.record_progress();
         }
+    }
+
+    /// Adds what the link has done since the last call to the status.
+    pub(super) fn record_progress(&mut self) {
+        let counters = *self.link.counters();
+        let since = counters.since(&self.recorded);
+        self.recorded = counters;
+        self.shared.update(|status| {
+            status.counters.add(&since);
+            status.refused_rules.clone_from_slice(self.link.refused_rules());
+        });
     }
 
     /// How long to wait for an event.
@@ -325,8 +335,9 @@ impl<'a> Connection<'a> {
             StartMode::Lazy(idle) => Some(idle.saturating_sub(self.last_message.0.elapsed())),
             StartMode::Scheduled(schedule) => Some(Duration::from_secs(schedule.state_at(since_epoch().as_secs()).1)),
         };
+        let status = (*self.link.counters() != self.recorded).then_some(STATUS_INTERVAL);
         // One millisecond more: the poller rounds down.
-        [link, idle, self.election.next_check()]
+        [link, idle, status, self.election.next_check()]
             .into_iter()
             .flatten()
             .min()
