@@ -23,6 +23,7 @@ pub(super) struct Bridge {
     pub(super) addresses: Vec<(String, u16)>,
     pub(super) topics: Vec<BridgeTopic>,
     pub(super) client_id: Option<String>,
+    pub(super) local_client_id: Option<String>,
     pub(super) user_name: Option<String>,
     pub(super) password: Option<String>,
     pub(super) local_user: Option<String>,
@@ -103,6 +104,7 @@ impl Bridge {
             "local_username" => self.local_user = text(),
             "local_password" => return Some(noted("not needed: a bridge does not log in at its own broker")),
             "local_clientid" => {
+                self.local_client_id = text();
                 return Some(noted("the session of a bridge at its own broker has the client identifier bridge/NAME"));
             }
             "cleansession" => self.is_clean = is_true(value),
@@ -229,7 +231,7 @@ impl Bridge {
 fn counterpart(key: &str, value: &str) -> Option<OptionOutcome> {
     Some(noted(match key {
         "bridge_attempt_unsubscribe" if is_true(value) => {
-            "the first connection does not unsubscribe: what Mosquitto's session subscribed to at the other broker is discarded with that session"
+            "a bridge unsubscribes only from the filters that a reload removes; set clean_start for one connection to end older subscriptions"
         }
         "bridge_attempt_unsubscribe" => {
             "a bridge unsubscribes only from the filters that a reload removes from its rules"

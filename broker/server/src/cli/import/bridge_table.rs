@@ -1,9 +1,11 @@
 //! Converts bridges of mosquitto to `[[bridge]]` tables, and to roles for them.
 
 use std::fmt::Write as _;
+use std::net::IpAddr;
 use std::path::Path;
 
 use rustix::system::uname;
+use tautwire_mosquitto::BridgeSessions;
 
 use super::authorities::authority_files;
 use super::bridge::{Bridge, BridgeTopic};
@@ -27,21 +29,23 @@ struct NamedBridge {
 
 impl ParsedConfig {
     /// Appends the bridges to `configuration`, and their passwords and certificate authorities to `files`. `rules` is the text of the common
-    /// access rules, which get a role for each bridge.
+    /// access rules, which get a role for each bridge. Returns what the sessions of the bridges are called in Mosquitto and here.
     pub(super) fn write_bridges(
         &mut self,
         folder: &Path,
         configuration: &mut String,
         files: &mut Vec<NewFile>,
         mut rules: Option<&mut String>,
-    ) {
+    ) -> BridgeSessions {
         let bridges = std::mem::take(&mut self.bridges);
         let mut names: Vec<String> = Vec::new();
         let mut roles = String::new();
+        let mut sessions = BridgeSessions::new();
         for bridge in bridges {
             let named = NamedBridge::new(bridge, &names);
             names.push(named.name.clone());
-            self.notes.extend(named.notes());
+            sessions.insert(named.session_in_mosquitto(), format!("bridge/{}", named.name));
+            self.notes.extend(named.notes(self.state.is_imported));
             self.refusals.extend(named.refusals());
             let _ = writeln!(configuration, "\n[[bridge]]\nname = {}", quoted(&named.name));
             named.write_connection(configuration, files);
@@ -63,6 +67,7 @@ impl ParsedConfig {
             let at = rules.find("\n[[role]]\n").unwrap_or(rules.len());
             rules.insert_str(at, &roles);
         }
+        sessions
     }
 }
 
@@ -82,12 +87,12 @@ impl NamedBridge {
             name = format!("{first}-{number}");
         }
         let host = || uname().nodename().to_string_lossy().into_owned();
-        let client_id = bridge.client_id.clone().unwrap_or_else(|| format!("{}.{}", bridge.name, host()));
+        let client_id = bridge.client_id.clone().unwrap_or_else(|| format!("{}.{}", host(), bridge.name));
         NamedBridge { name, client_id, bridge }
     }
 
     /// What is not as before.
-    fn notes(&self) -> Vec<String> {
+    fn notes(&self, is_state_imported: bool) -> Vec<String> {
         let NamedBridge { name, client_id, bridge } = self;
         let mut notes = Vec::new();
         let mut note = |text: String| notes.push(format!("{}: connection {}: {text}", bridge.place, bridge.name));
@@ -99,10 +104,16 @@ impl NamedBridge {
                 "client_id is {client_id}, as Mosquitto names it on this machine; if Mosquitto runs on another one, write the name of that one"
             ));
         }
-        if !bridge.is_clean {
+        if !bridge.is_clean && !is_state_imported {
             note(
-                "its first connection discards Mosquitto's session at the other broker: stop Mosquitto when no messages wait there".to_owned(),
+                "without its session of mosquitto.db (--data), the first connection discards Mosquitto's session at the other broker, with the \
+                 messages that wait there"
+                    .to_owned(),
             );
+        }
+        let has_tls = bridge.tls.is_on() || bridge.addresses.iter().all(|(host, _)| is_this_machine(host));
+        if bridge.password.is_some() && bridge.user_name.is_some() && !has_tls {
+            note("its password is sent unencrypted, as before; use TLS (mqtts:// in addresses)".to_owned());
         }
         if bridge.local_is_clean.unwrap_or(bridge.is_clean) {
             note(
@@ -263,6 +274,11 @@ impl NamedBridge {
         text.push_str("]\n");
     }
 
+    /// The client identifier of the bridge at its own broker.
+    fn session_in_mosquitto(&self) -> String {
+        self.bridge.local_client_id.clone().unwrap_or_else(|| format!("local.{}", self.client_id))
+    }
+
     fn role_name(&self) -> String {
         format!("bridge {}", self.name)
     }
@@ -309,4 +325,8 @@ impl BridgeTopic {
         }
         text.push_str(if clears_retain { ", retain = \"clear\" },\n" } else { " },\n" });
     }
+}
+
+fn is_this_machine(host: &str) -> bool {
+    host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.to_canonical().is_loopback())
 }

@@ -20,7 +20,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use tautwire_mosquitto::MountPoints;
+use tautwire_mosquitto::{BridgeSessions, MountPoints};
 
 use super::arguments::{Argument, Arguments, Command, OptionGroup, flag, value};
 use super::{CommandExit, Exit, parser, print};
@@ -83,9 +83,10 @@ pub(super) fn run(mut arguments: Vec<OsString>) -> Result<ExitCode, CommandExit>
     let state = match (&database, &request.data) {
         (Some(file), Some(data)) => {
             database::expect_free(data)?;
-            let none = MountPoints::new();
-            let mount_points = imported.as_ref().map_or(&none, |imported| &imported.mount_points);
-            Some((database::read(file, mount_points).map_err(wrong)?, file, data))
+            let (no_mount_points, no_bridges) = (MountPoints::new(), BridgeSessions::new());
+            let known = imported.as_ref().map(|imported| (&imported.mount_points, &imported.bridge_sessions));
+            let (mount_points, bridges) = known.unwrap_or((&no_mount_points, &no_bridges));
+            Some((database::read(file, mount_points, bridges).map_err(wrong)?, file, data))
         }
         _ => None,
     };

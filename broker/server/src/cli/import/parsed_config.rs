@@ -13,6 +13,8 @@ pub(super) struct StateFile {
     pub(super) is_persistent: bool,
     pub(super) folder: Option<String>,
     pub(super) name: Option<String>,
+    /// It is imported, too.
+    pub(super) is_imported: bool,
 }
 
 /// The parsed configuration.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use tautwire_access::import::mosquitto_acl;
-use tautwire_mosquitto::MountPoints;
+use tautwire_mosquitto::{BridgeSessions, MountPoints};
 
 use super::authorities::authority_files;
 use super::listener::{CLOSED_RULES, Listener, NO_USERS, ReferencedFiles};
@@ -26,6 +26,7 @@ pub(super) struct Imported {
     /// The path of Mosquitto's state, if it is persistent.
     pub(super) database: Option<PathBuf>,
     pub(super) mount_points: MountPoints,
+    pub(super) bridge_sessions: BridgeSessions,
 }
 
 /// Access rules of one or more listeners.
@@ -56,6 +57,7 @@ impl ParsedConfig {
     pub(super) fn translate(mut self, file: &Path, data: Option<&Path>) -> Result<Imported, Vec<String>> {
         let folder = file.parent().unwrap_or(Path::new("")).to_owned();
         let database = self.state.path(&folder);
+        self.state.is_imported = data.is_some();
         match (data, &database) {
             (Some(data), _) => self.set("data.path", quoted(&absolute(data.to_owned()).display().to_string())),
             (None, Some(database)) => self.notes.push(format!(
@@ -108,7 +110,8 @@ impl ParsedConfig {
             }
         }
         let bridge_rules = rules.iter_mut().find(|rules| common_rules.as_ref() == Some(&rules.name));
-        self.write_bridges(&folder, &mut configuration, &mut files, bridge_rules.map(|rules| &mut rules.text));
+        let bridge_sessions =
+            self.write_bridges(&folder, &mut configuration, &mut files, bridge_rules.map(|rules| &mut rules.text));
         if !self.refusals.is_empty() {
             return Err(self.refusals);
         }
@@ -117,7 +120,7 @@ impl ParsedConfig {
         }
         files.extend(rules.into_iter().map(|rules| NewFile::new(rules.name, rules.text)));
         files.insert(0, NewFile::new(CONFIGURATION, configuration));
-        Ok(Imported { files, notes: self.notes, database, mount_points })
+        Ok(Imported { files, notes: self.notes, database, mount_points, bridge_sessions })
     }
 
     /// Returns the listeners with their security settings.
