@@ -11,11 +11,11 @@ pub struct LinkCounters {
     pub refused_out: u64,
     /// Messages that this broker refused: by access rules, contracts, quotas or limits.
     pub refused_in: u64,
-    /// Inbound messages dropped because they had passed this broker already, or too many brokers.
+    /// Messages dropped because they had passed this broker already, or too many bridges.
     pub looped: u64,
     /// Messages dropped because no rule applies to their topic.
     pub unmatched: u64,
-    /// Messages dropped because their topic is too long or invalid with the other prefix.
+    /// Messages dropped because with the other prefix their topic is invalid, or they are too large for the broker.
     pub unmappable: u64,
     /// Times a rule's rate paused a direction.
     pub rate_pauses: u64,

@@ -4,6 +4,8 @@ use tautwire_protocol::{Packet, ProtocolVersion};
 
 /// The output of one side above which nothing more is read from the other side.
 const OUTPUT_MAX_BYTES: usize = 256 << 10;
+/// The output of one side above which nothing is read from the other side even if both outputs are full.
+const RELIEF_MAX_BYTES: usize = 64 << 20;
 /// The capacity above which an empty buffer is freed.
 const BUFFER_KEPT_BYTES: usize = 1 << 20;
 
@@ -38,6 +40,11 @@ impl Half {
     /// Whether the other side must wait until output has been sent.
     pub(crate) fn is_full(&self) -> bool {
         self.output.len() >= OUTPUT_MAX_BYTES
+    }
+
+    /// Whether there is space beyond [`Half::is_full`], for when both sides are full.
+    pub(crate) fn has_relief(&self) -> bool {
+        self.output.len() < RELIEF_MAX_BYTES
     }
 
     /// Takes the output and leaves an empty buffer.

@@ -47,7 +47,11 @@ impl RemoteLimits {
             is_retain_available: properties.retain_available().unwrap_or(true),
             has_subscription_ids: settings.version.is_v5()
                 && properties.subscription_identifier_available().unwrap_or(true),
-            keep_alive_s: properties.server_keep_alive().unwrap_or(settings.keep_alive_s),
+            // A broker that needs no keep alive does not prevent the link from testing the connection.
+            keep_alive_s: properties
+                .server_keep_alive()
+                .filter(|seconds| *seconds > 0)
+                .unwrap_or(settings.keep_alive_s),
             session_present: connack.session_present,
         }
     }

@@ -49,6 +49,8 @@ pub struct Link {
     /// When the remote broker must have answered.
     response_due_ms: Option<u64>,
     local_keep_alive_s: u16,
+    /// Whether this broker accepts retained messages.
+    has_local_retain: bool,
     topic: String,
     hops: String,
     counters: LinkCounters,
@@ -86,7 +88,7 @@ impl Link {
         };
         let mut link = Link {
             state: LinkState::ConnectingRemote,
-            remote: Half::new(settings.version, settings.local.packet_max_bytes, now_ms),
+            remote: Half::new(settings.version, received_packet_max_bytes(&settings), now_ms),
             local: Half::new(ProtocolVersion::V5, u32::MAX, now_ms),
             limits: None,
             subscriptions: Vec::new(),
@@ -98,6 +100,7 @@ impl Link {
             paused_until_ms: [None; 2],
             response_due_ms: Some(now_ms + settings.response_timeout_ms),
             local_keep_alive_s: 0,
+            has_local_retain: true,
             topic: String::new(),
             hops: String::new(),
             counters: LinkCounters::default(),
@@ -146,6 +149,9 @@ impl Link {
         let half = self.half_mut(side);
         half.received_ms = now_ms;
         half.input.extend_from_slice(bytes);
+        if side == Side::Remote {
+            self.postpone_response(now_ms);
+        }
         self.process(side, now_ms)
     }
 
@@ -156,7 +162,18 @@ impl Link {
             Side::Remote => matches!(self.state, LinkState::ConnectingRemote | LinkState::Connected),
             Side::Local => matches!(self.state, LinkState::ConnectingLocal | LinkState::Connected),
         };
-        is_ready && self.paused_until_ms[side as usize].is_none() && !self.half(other(side)).is_full()
+        is_ready && self.paused_until_ms[side as usize].is_none() && self.has_space_for(side)
+    }
+
+    /// Whether the packets of a side have space in the output of the other one.
+    ///
+    /// A broker may stop reading until its own output has been read. If both brokers do so, neither output becomes empty unless the link reads
+    /// one of them.
+    fn has_space_for(&self, side: Side) -> bool {
+        match side {
+            Side::Remote => !self.local.is_full(),
+            Side::Local => !self.remote.is_full() || (self.local.is_full() && self.remote.has_relief()),
+        }
     }
 
     /// Takes the bytes to send to a side, and gives it `spare` as its next buffer.
@@ -180,6 +197,10 @@ impl Link {
     /// # Errors
     /// A broker did not answer in time, or as [`Link::handle_input`].
     pub fn handle_timeout(&mut self, now_ms: u64) -> Result<(), LinkError> {
+        if !self.wants_input(Side::Remote) {
+            // The answer may have arrived, but cannot be read now.
+            self.postpone_response(now_ms);
+        }
         if self.response_due_ms.is_some_and(|due_ms| due_ms <= now_ms) {
             return Err(match self.state {
                 LinkState::ConnectingRemote => LinkError::Timeout(Side::Remote, "CONNACK"),
@@ -192,7 +213,7 @@ impl Link {
                 self.half_mut(side).send(&Packet::PingReq);
                 self.half_mut(side).sent_ms = now_ms;
                 if side == Side::Remote {
-                    self.response_due_ms = Some(now_ms + self.settings.response_timeout_ms);
+                    self.response_due_ms.get_or_insert(now_ms + self.settings.response_timeout_ms);
                 }
             }
             if self.paused_until_ms[side as usize].is_some_and(|until_ms| until_ms <= now_ms) {
@@ -258,7 +279,17 @@ impl Link {
             }
         };
         self.half_mut(side).restore_input(input, processed);
+        if side == Side::Remote && processed > 0 {
+            self.postpone_response(now_ms);
+        }
         result
+    }
+
+    /// Gives the remote broker more time for PINGRESP, which may be behind many messages on a slow connection.
+    fn postpone_response(&mut self, now_ms: u64) {
+        if self.state == LinkState::Connected && self.response_due_ms.is_some() {
+            self.response_due_ms = Some(now_ms + self.settings.response_timeout_ms);
+        }
     }
 
     fn handle_remote(&mut self, packet: Packet<'_>, now_ms: u64) -> Result<Handled, LinkError> {
@@ -335,6 +366,7 @@ impl Link {
             _ => {}
         }
         self.local_keep_alive_s = connack.properties.server_keep_alive().unwrap_or(0);
+        self.has_local_retain = connack.properties.retain_available().unwrap_or(true);
         self.state = LinkState::Connected;
         self.response_due_ms = None;
         self.subscribe();
@@ -437,17 +469,21 @@ impl Link {
         if self.is_rate_limited(Side::Local, rule, now_ms) {
             return Ok(Handled::Later);
         }
+        if hops::append_out(hops::hops_of(&message.properties), &settings, &mut self.hops).is_err() {
+            self.counters.looped += 1;
+            acknowledge(&mut self.local, message.delivery);
+            return Ok(Handled::Done);
+        }
         let compiled = &settings.rules.compiled()[rule];
         let Some(topic) = compiled.remote_topic(topic.as_str(), &mut self.topic) else {
             self.counters.unmappable += 1;
             acknowledge(&mut self.local, message.delivery);
             return Ok(Handled::Done);
         };
-        hops::append(hops::hops_of(&message.properties), &settings.broker_id, &mut self.hops);
         let qos = message.qos().min(compiled.rule.qos).min(limits.maximum_qos);
         let retain = message.retain && compiled.rule.keeps_retain && limits.is_retain_available;
-        let is_sent =
-            translate::publish(message, Change { topic, qos, retain, hops: Some(&self.hops) }, &mut self.remote);
+        let change = Change { topic, qos, retain, hops: &self.hops, packet_max_bytes: limits.packet_max_bytes };
+        let is_sent = translate::publish(message, change, &mut self.remote);
         if !is_sent {
             self.counters.unmappable += 1;
             acknowledge(&mut self.local, message.delivery);
@@ -468,7 +504,7 @@ impl Link {
     fn forward_in(&mut self, message: &Publish<'_>, now_ms: u64) -> Result<Handled, LinkError> {
         let Some(topic) = message.topic else { return Err(LinkError::Unexpected(Side::Remote, "a Topic Alias")) };
         let settings = self.settings.clone();
-        if hops::is_loop(hops::hops_of(&message.properties), &settings.broker_id, settings.hops_max) {
+        if hops::append_in(hops::hops_of(&message.properties), &settings, &mut self.hops).is_err() {
             self.counters.looped += 1;
             acknowledge(&mut self.remote, message.delivery);
             return Ok(Handled::Done);
@@ -487,8 +523,10 @@ impl Link {
             acknowledge(&mut self.remote, message.delivery);
             return Ok(Handled::Done);
         };
-        let retain = message.retain && compiled.rule.keeps_retain;
-        if translate::publish(message, Change { topic, qos: message.qos(), retain, hops: None }, &mut self.local) {
+        let retain = message.retain && compiled.rule.keeps_retain && self.has_local_retain;
+        let packet_max_bytes = settings.local.packet_max_bytes;
+        let change = Change { topic, qos: message.qos(), retain, hops: &self.hops, packet_max_bytes };
+        if translate::publish(message, change, &mut self.local) {
             self.counters.messages_in += 1;
         } else {
             self.counters.unmappable += 1;
@@ -524,14 +562,14 @@ impl Link {
         if self.state != LinkState::Connected {
             return None;
         }
-        let (half, keep_alive_s) = match side {
-            Side::Remote if self.response_due_ms.is_some() => return None,
-            Side::Remote => (&self.remote, self.limits?.keep_alive_s),
-            Side::Local => (&self.local, self.local_keep_alive_s),
+        let (since_ms, keep_alive_s) = match side {
+            // The remote broker must hear from the link although its answer is late.
+            Side::Remote if self.response_due_ms.is_some() => (self.remote.sent_ms, self.limits?.keep_alive_s),
+            Side::Remote => (self.remote.sent_ms.min(self.remote.received_ms), self.limits?.keep_alive_s),
+            Side::Local => (self.local.sent_ms, self.local_keep_alive_s),
         };
         let interval_ms = u64::from(keep_alive_s) * MS_PER_S * PING_NUMERATOR / PING_DENOMINATOR;
-        (interval_ms > 0)
-            .then(|| half.sent_ms.min(if side == Side::Remote { half.received_ms } else { u64::MAX }) + interval_ms)
+        (interval_ms > 0).then(|| since_ms + interval_ms)
     }
 
     fn half(&self, side: Side) -> &Half {
@@ -556,11 +594,9 @@ enum Handled {
     Later,
 }
 
-fn other(side: Side) -> Side {
-    match side {
-        Side::Remote => Side::Local,
-        Side::Local => Side::Remote,
-    }
+/// The largest packet that is read from the remote broker. Before MQTT 5.0 it cannot be told, so larger ones are read and dropped.
+fn received_packet_max_bytes(settings: &LinkSettings) -> u32 {
+    if settings.version.is_v5() { settings.local.packet_max_bytes } else { u32::MAX }
 }
 
 /// Acknowledges a message that is not forwarded, or was forwarded with QoS 0.

@@ -40,7 +40,7 @@ pub struct LinkSettings {
     pub status: StatusTopics,
     /// Identifies this broker in the hops of a message.
     pub broker_id: String,
-    /// The highest number of brokers that an inbound message has passed.
+    /// The highest number of bridges that a message passes, this one included.
     pub hops_max: usize,
 }
 

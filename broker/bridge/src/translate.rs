@@ -14,11 +14,12 @@ pub(crate) struct Change<'a> {
     pub(crate) topic: TopicName<'a>,
     pub(crate) qos: QoS,
     pub(crate) retain: bool,
-    /// The new hops; `None` if they stay as they are.
-    pub(crate) hops: Option<&'a str>,
+    pub(crate) hops: &'a str,
+    /// The largest packet that the receiver accepts.
+    pub(crate) packet_max_bytes: u32,
 }
 
-/// Sends a message with its Packet Identifier. Returns false if it cannot be encoded, because it has become too large.
+/// Sends a message with its Packet Identifier. Returns false if it has become too large.
 pub(crate) fn publish(message: &Publish<'_>, change: Change<'_>, to: &mut Half) -> bool {
     let properties = if to.version.is_v5() { forwarded(message, change.hops) } else { Vec::new() };
     let forwarded = Publish {
@@ -30,21 +31,22 @@ pub(crate) fn publish(message: &Publish<'_>, change: Change<'_>, to: &mut Half) 
     };
     let before = to.output.len();
     let encoded = forwarded.append_to(to.version, &mut to.output);
-    if encoded.is_err() {
+    let is_accepted = encoded.is_ok() && to.output.len() - before <= change.packet_max_bytes as usize;
+    if !is_accepted {
         to.output.truncate(before);
     }
-    encoded.is_ok()
+    is_accepted
 }
 
 /// The properties of a message that are not of one connection.
-fn forwarded<'a>(message: &Publish<'a>, hops: Option<&'a str>) -> Vec<Property<'a>> {
+fn forwarded<'a>(message: &Publish<'a>, hops: &'a str) -> Vec<Property<'a>> {
     let is_forwarded = |property: &Property<'a>| match property {
-        Property::UserProperty(HOPS_PROPERTY, _) => hops.is_none(),
+        Property::UserProperty(HOPS_PROPERTY, _) => false,
         property => !matches!(property.id(), PropertyId::SubscriptionIdentifier | PropertyId::TopicAlias),
     };
     let mut properties: Vec<Property<'a>> = Vec::with_capacity(4);
     properties.extend(message.properties.iter().filter(is_forwarded));
-    properties.extend(hops.map(|hops| Property::UserProperty(HOPS_PROPERTY, hops)));
+    properties.push(Property::UserProperty(HOPS_PROPERTY, hops));
     properties
 }
 

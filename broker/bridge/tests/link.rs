@@ -270,13 +270,23 @@ fn a_message_that_has_passed_this_broker_is_acknowledged_and_dropped() {
     assert_eq!(scene.sent_one(Side::Remote), encoded(PubAck::success(id(4)), ProtocolVersion::V5));
     scene.nothing_sent();
     assert_eq!(scene.link.counters().looped, 1);
-    // The hops of a message that comes from elsewhere grow when it leaves.
+    // A message that has left this broker does not leave again.
+    scene
+        .receive(Side::Local, message("a/b", at_least_once(3), &[Property::UserProperty(HOPS_PROPERTY, "me,x")]).into())
+        .expect("dropped");
+    assert_eq!(scene.sent_one(Side::Local), encoded(PubAck::success(id(3)), ProtocolVersion::V5));
+    assert_eq!(scene.link.counters().looped, 2);
+    // The hops of a message that comes from elsewhere grow when it leaves, and when it enters.
     scene
         .receive(Side::Local, message("a/b", at_least_once(1), &[Property::UserProperty(HOPS_PROPERTY, "x,y")]).into())
         .expect("forwarded");
     let sent = scene.sent_one(Side::Remote);
     let Packet::Publish(publish) = decoded(&sent, ProtocolVersion::V5) else { panic!("PUBLISH") };
     assert_eq!(publish.properties.user_properties().collect::<Vec<_>>(), [(HOPS_PROPERTY, "x,y,me")]);
+    scene.receive(Side::Remote, message("site/a/b", at_least_once(5), &[]).into()).expect("forwarded");
+    let sent = scene.sent_one(Side::Local);
+    let Packet::Publish(publish) = decoded(&sent, ProtocolVersion::V5) else { panic!("PUBLISH") };
+    assert_eq!(publish.properties.user_properties().collect::<Vec<_>>(), [(HOPS_PROPERTY, "<me")]);
 }
 
 #[test]
@@ -405,6 +415,66 @@ fn a_remote_broker_that_is_silent_is_tested_and_given_up() {
     assert_eq!(scene.link.next_timeout_ms(), Some(NOW_MS + 90_000));
     scene.link.handle_timeout(NOW_MS + 90_000).expect("a test");
     assert_eq!(scene.link.handle_timeout(NOW_MS + 100_000), Err(LinkError::Timeout(Side::Remote, "PINGRESP")));
+}
+
+#[test]
+fn an_answer_that_is_late_on_a_slow_connection_or_cannot_be_read_ends_nothing() {
+    let rules = Rules::new(vec![Rule { rate_per_s: Some(1), ..rule("a/#", Direction::Both, "") }]).unwrap();
+    let mut scene = Scene::connected(LinkSettings { rules, ..settings() });
+    scene.drain();
+    let ping_ms = NOW_MS + 45_000;
+    scene.link.handle_timeout(ping_ms).expect("a test");
+    assert_eq!(scene.sent_one(Side::Remote), [0xC0, 0]);
+    // Bytes arrive before the answer.
+    scene.now_ms = ping_ms + 9_000;
+    scene.receive(Side::Remote, message("a/b", Delivery::AtMostOnce, &[]).into()).expect("forwarded");
+    scene.link.handle_timeout(ping_ms + 10_000).expect("there is more time");
+    // The rate does not allow more now, so the link does not read.
+    scene.now_ms = ping_ms + 18_900;
+    scene.receive(Side::Remote, message("a/b", Delivery::AtMostOnce, &[]).into()).expect("forwarded");
+    scene.receive(Side::Remote, message("a/b", Delivery::AtMostOnce, &[]).into()).expect("paused");
+    assert!(!scene.link.wants_input(Side::Remote));
+    scene.link.handle_timeout(ping_ms + 19_000).expect("paused");
+    // The broker must hear from the link all the same.
+    let due_ms = ping_ms + 45_000 + 9_000;
+    scene.link.handle_timeout(ping_ms + 19_901).expect("forwarded");
+    assert!(scene.link.next_timeout_ms().unwrap() <= due_ms);
+    assert_eq!(scene.link.handle_timeout(ping_ms + 29_901), Err(LinkError::Timeout(Side::Remote, "PINGRESP")));
+}
+
+#[test]
+fn two_brokers_that_wait_for_their_output_to_be_read_do_not_wait_for_each_other() {
+    let mut scene = Scene::connected(settings());
+    scene.drain();
+    let payload = vec![0; 100_000];
+    for number in 1..=3 {
+        for (side, topic) in [(Side::Local, "a/b"), (Side::Remote, "site/a/b")] {
+            let message = Publish { payload: &payload, ..message(topic, at_least_once(number), &[]) };
+            scene.receive(side, message.into()).expect("processed");
+        }
+    }
+    assert!(!scene.link.wants_input(Side::Remote) && scene.link.wants_input(Side::Local));
+    // The local broker reads its input again, because its output has been read.
+    assert_eq!(scene.sent(Side::Local).len(), 3);
+    assert!(scene.link.wants_input(Side::Remote) && !scene.link.wants_input(Side::Local));
+}
+
+#[test]
+fn a_message_that_is_too_large_for_this_broker_is_acknowledged_and_dropped() {
+    for version in [ProtocolVersion::V5, ProtocolVersion::V3_1_1] {
+        let mut limited = settings();
+        (limited.version, limited.bridge_bit) = (version, false);
+        limited.local.packet_max_bytes = 1_000;
+        let mut scene = Scene::connected(limited);
+        scene.drain();
+        // The hops make it too large. A broker that speaks 3.1.1 does not know the limit at all.
+        let payload = vec![0; if version.is_v5() { 980 } else { 2_000 }];
+        let large = Publish { payload: &payload, ..message("site/a/b", at_least_once(1), &[]) };
+        scene.receive(Side::Remote, large.into()).expect("dropped");
+        assert_eq!(scene.sent_one(Side::Remote), encoded(PubAck::success(id(1)), version));
+        scene.nothing_sent();
+        assert_eq!(scene.link.counters().unmappable, 1);
+    }
 }
 
 #[test]

@@ -14,6 +14,7 @@ use tautwire_reactor::Control;
 use super::election::Election;
 use super::local::LocalListener;
 use super::plan::{BridgePlan, StartMode};
+use super::report::Report;
 use super::socket::{READ_BYTES, ReadResult, Socket};
 use super::status::{BridgeState, Command, Shared};
 use crate::time::since_epoch;
@@ -26,6 +27,7 @@ const LOCAL: Token = Token(2);
 const ROUNDS: usize = 64;
 /// Time for the other broker to take what is left when the bridge ends.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// How often the counters are published.
 const STATUS_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -90,6 +92,7 @@ pub(super) struct Connection<'a> {
     status_at: Instant,
     /// What is in the status already.
     recorded: LinkCounters,
+    report: Report,
     /// When a message was forwarded last, and how many had been then.
     last_message: (Instant, u64),
 }
@@ -140,6 +143,7 @@ impl<'a> Connection<'a> {
             connected: None,
             status_at: began,
             recorded: LinkCounters::default(),
+            report: Report::default(),
             last_message: (began, 0),
         })
     }
@@ -151,12 +155,19 @@ impl<'a> Connection<'a> {
 
     /// Serves the connection until it ends.
     pub(super) fn run(&mut self) -> End {
+        // Connecting takes time, and after it another thread may run the bridge, which the session must not be taken from.
+        if self.shared.current() != Command::Run {
+            return End::Intended;
+        }
         let mut events = Events::with_capacity(8);
         let end = loop {
             if let Err(end) = self.advance(&mut events) {
                 break end;
             }
         };
+        if self.report.due(&self.link).is_some() {
+            self.report.write(self.plan, &self.link);
+        }
         self.record_progress();
         end
     }
@@ -172,7 +183,7 @@ impl<'a> Connection<'a> {
         if self.should_end() {
             return Err(self.close(events));
         }
-        self.publish_status();
+        self.report();
         let timeout = if is_busy { Some(Duration::ZERO) } else { self.timeout() };
         self.poll_events(events, timeout)
     }
@@ -308,7 +319,11 @@ impl<'a> Connection<'a> {
         End::Intended
     }
 
-    fn publish_status(&mut self) {
+    /// Writes what is new to the log and the status.
+    fn report(&mut self) {
+        if self.report.due(&self.link).is_some_and(|due| due.is_zero()) {
+            self.report.write(self.plan, &self.link);
+        }
         if self.status_at.elapsed() >= STATUS_INTERVAL {
             self.status_at = Instant::now();
             self.record_progress();
@@ -337,7 +352,7 @@ impl<'a> Connection<'a> {
         };
         let status = (*self.link.counters() != self.recorded).then_some(STATUS_INTERVAL);
         // One millisecond more: the poller rounds down.
-        [link, idle, status, self.election.next_check()]
+        [link, idle, status, self.election.next_check(), self.report.due(&self.link)]
             .into_iter()
             .flatten()
             .min()

@@ -1,12 +1,14 @@
 //! The connection of a bridge to its own broker: one end of a pair of sockets.
 
 use std::io;
+use std::num::NonZeroU16;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tautwire_access::Identity;
-use tautwire_engine::{ConnectionListener, ListenerOverrides, MountPoint, Peer};
+use tautwire_engine::{ConnectionListener, ListenerOverrides, MountPoint, Peer, ProtocolVersions};
+use tautwire_protocol::QoS;
 use tautwire_reactor::Control;
 
 use super::plan::BridgePlan;
@@ -64,10 +66,14 @@ impl ConnectionListener for LocalListener {
     }
 
     fn overrides(&self) -> ListenerOverrides {
-        // The session must last as long as the bridge, and the other broker decides what is sent at once.
+        // The session must last as long as the bridge, and the other broker decides what is sent at once: one that speaks 3.1.1 does not
+        // know any limits of this broker.
         ListenerOverrides {
+            receive_maximum: Some(NonZeroU16::MAX),
+            max_qos: Some(QoS::ExactlyOnce),
             max_session_expiry_s: Some(u32::MAX),
             max_keep_alive_s: Some(0),
+            protocol_versions: Some(ProtocolVersions::ALL),
             ..ListenerOverrides::default()
         }
     }

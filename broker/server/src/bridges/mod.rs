@@ -7,6 +7,7 @@ mod election;
 mod load;
 mod local;
 mod plan;
+mod report;
 mod runner;
 mod schedule;
 mod socket;

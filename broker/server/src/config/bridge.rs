@@ -1,6 +1,6 @@
 //! Checks of the bridges that concern several keys.
 
-use tautwire_bridge::Rules;
+use tautwire_bridge::{Direction, Rules};
 use tautwire_protocol::ProtocolVersion;
 
 use super::Config;
@@ -60,6 +60,18 @@ impl Config {
                 wrong(
                     ErrorCode::Missing,
                     format!("bridge {name} needs both tls.certificate and tls.key, or none of them"),
+                );
+            }
+            let is_returned = bridge.protocol.0 != ProtocolVersion::V5 && !bridge.bridge_bit;
+            if let Some(rule) = bridge.rules.get().iter().find(|rule| is_returned && rule.direction == Direction::Both)
+            {
+                wrong(
+                    ErrorCode::OutOfRange,
+                    format!(
+                        "bridge {name}: with MQTT 3.1.1 and without the bridge bit, the other broker returns each message of the rule \
+                         \"{}\" with direction \"both\"; write two rules, \"in\" and \"out\", with different topics",
+                        rule.filter
+                    ),
                 );
             }
             if bridge.password_file.get().is_some()
