@@ -149,7 +149,7 @@ fn an_imported_bridge_has_rights_for_its_topics_and_a_protected_password() {
          remote_clientid site\nremote_username site\nremote_password hunter2\nlocal_username bob\n\
          topic telemetry/# out 1 floor/ site/\ntopic commands/# in 1\n",
     );
-    folder.write("acl-two", "topic deny #\nuser dave\ntopic readwrite #\n");
+    folder.write("acl-two", "user dave\ntopic readwrite #\npattern deny #\n");
     run(&["import", "mosquitto", "--dir", &folder.path("new"), &conf]).expect(0);
     run(&["config", "check", "--config", &folder.path("new/tautwire.toml")]).expect(0);
     let password = folder.path("new/bridge-cloud.password");
