@@ -521,8 +521,10 @@ impl ReloadPlan {
             let of_tables = listeners.keys.iter().filter(|(_, key)| ReloadEffect::of_listener(key) == reload_effect);
             keys.chain(of_tables.map(|(name, key)| format!("listener {name}: {key}"))).collect()
         };
+        let mut applied = of(ReloadEffect::Immediate);
+        applied.extend(reload_effect::changed_bridges(running, &self.config));
         ReloadReport {
-            applied: of(ReloadEffect::Immediate),
+            applied,
             new_connections: of(ReloadEffect::NewConnections),
             after_restart: of(ReloadEffect::Restart),
             listeners,
