@@ -43,4 +43,19 @@ impl LinkCounters {
         self.unmappable += unmappable;
         self.rate_pauses += rate_pauses;
     }
+
+    /// The counts since an earlier state of the same link.
+    #[must_use]
+    pub fn since(&self, before: &LinkCounters) -> LinkCounters {
+        LinkCounters {
+            messages_out: self.messages_out - before.messages_out,
+            messages_in: self.messages_in - before.messages_in,
+            refused_out: self.refused_out - before.refused_out,
+            refused_in: self.refused_in - before.refused_in,
+            looped: self.looped - before.looped,
+            unmatched: self.unmatched - before.unmatched,
+            unmappable: self.unmappable - before.unmappable,
+            rate_pauses: self.rate_pauses - before.rate_pauses,
+        }
+    }
 }

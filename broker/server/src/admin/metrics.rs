@@ -12,7 +12,7 @@ use super::prometheus::{CONTENT_TYPE, label, push_head, push_histogram};
 use super::request_context::RequestContext;
 use super::response::{JSON, Response, Status};
 use super::state::AdminState;
-use super::{process, topic_metrics};
+use super::{bridges, process, topic_metrics};
 use crate::cluster::{Node, SharedConfigStatus};
 use crate::identity::WorkerCounters;
 
@@ -73,6 +73,7 @@ fn text_of(admin: &AdminState, metrics: Vec<Metric>) -> String {
     }
     push_latencies(&mut text, &admin.control.latencies());
     topic_metrics::push(&mut text, admin);
+    bridges::push(&mut text, admin);
     process::push(&mut text);
     text
 }

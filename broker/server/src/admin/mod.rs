@@ -5,6 +5,7 @@
 
 mod attempts;
 mod bans;
+mod bridges;
 mod caller;
 mod clients;
 mod cluster;

@@ -12,8 +12,8 @@ use super::roles::{Permission, Role};
 use super::state::AdminState;
 use super::transport::Client;
 use super::{
-    bans, clients, cluster, configuration, contracts, explain, health, listeners, login, messages, metrics, openapi,
-    overview, retained, rules, shared, tap, topic_metrics, ui, violations, why,
+    bans, bridges, clients, cluster, configuration, contracts, explain, health, listeners, login, messages, metrics,
+    openapi, overview, retained, rules, shared, tap, topic_metrics, ui, violations, why,
 };
 
 type Handler = fn(&mut RequestContext<'_, '_>) -> Result<Response, Response>;
@@ -47,6 +47,11 @@ pub(super) static ROUTES: &[Route] = &[
     Route("GET",    "/v1/bans",                            READ,       bans::list),
     Route("POST",   "/v1/bans",                            OPERATE,    bans::add),
     Route("DELETE", "/v1/bans",                            OPERATE,    bans::remove),
+    Route("GET",    "/v1/bridges",                         READ,       bridges::list),
+    Route("GET",    "/v1/bridges/{bridge}",                READ,       bridges::one),
+    Route("POST",   "/v1/bridges/{bridge}/pause",          OPERATE,    bridges::pause),
+    Route("POST",   "/v1/bridges/{bridge}/resume",         OPERATE,    bridges::resume),
+    Route("POST",   "/v1/bridges/{bridge}/test",           OPERATE,    bridges::test),
     Route("GET",    "/v1/clients",                         READ,       clients::list),
     Route("GET",    "/v1/clients/{client}",                READ,       clients::one),
     Route("GET",    "/v1/clients/{client}/subscriptions",  READ,       clients::subscriptions),

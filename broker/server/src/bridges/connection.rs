@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token};
-use tautwire_bridge::{Link, LinkError, LinkState, Side};
+use tautwire_bridge::{Link, LinkCounters, LinkError, LinkState, Side};
 use tautwire_client::transport::{self, Layers};
 use tautwire_client::{Error as ClientError, Options};
 use tautwire_reactor::Control;
@@ -27,6 +27,9 @@ const LOCAL: Token = Token(2);
 const ROUNDS: usize = 64;
 /// Time for the other broker to take what is left when the bridge ends.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How often the counters are published.
+const STATUS_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Why a connection has ended.
 #[derive(Debug)]
@@ -86,6 +89,9 @@ pub(super) struct Connection<'a> {
     spare: Vec<u8>,
     /// When the link was connected.
     connected: Option<Instant>,
+    status_at: Instant,
+    /// What is in the status already.
+    recorded: LinkCounters,
     report: Report,
     /// When a message was forwarded last, and how many had been then.
     last_message: (Instant, u64),
@@ -135,6 +141,8 @@ impl<'a> Connection<'a> {
             packets: Vec::new(),
             spare: Vec::new(),
             connected: None,
+            status_at: began,
+            recorded: LinkCounters::default(),
             report: Report::default(),
             last_message: (began, 0),
         })
@@ -145,11 +153,6 @@ impl<'a> Connection<'a> {
         self.connected.map(|since| since.elapsed()).unwrap_or_default()
     }
 
-    /// The counters of the link.
-    pub(super) fn link(&self) -> &Link {
-        &self.link
-    }
-
     /// Serves the connection until it ends.
     pub(super) fn run(&mut self) -> End {
         // Connecting takes time, and after it another thread may run the bridge, which the session must not be taken from.
@@ -157,12 +160,16 @@ impl<'a> Connection<'a> {
             return End::Intended;
         }
         let mut events = Events::with_capacity(8);
-        loop {
+        let end = loop {
             if let Err(end) = self.advance(&mut events) {
-                self.report();
-                return end;
+                break end;
             }
+        };
+        if self.report.due(&self.link).is_some() {
+            self.report.write(self.plan, &self.link);
         }
+        self.record_progress();
+        end
     }
 
     fn advance(&mut self, events: &mut Events) -> Result<(), End> {
@@ -176,9 +183,7 @@ impl<'a> Connection<'a> {
         if self.should_end() {
             return Err(self.close(events));
         }
-        if self.report.due(&self.link).is_some_and(|due| due.is_zero()) {
-            self.report();
-        }
+        self.report();
         let timeout = if is_busy { Some(Duration::ZERO) } else { self.timeout() };
         self.poll_events(events, timeout)
     }
@@ -316,10 +321,24 @@ impl<'a> Connection<'a> {
 
     /// Writes what is new to the log and the status.
     fn report(&mut self) {
-        if self.report.due(&self.link).is_some() {
+        if self.report.due(&self.link).is_some_and(|due| due.is_zero()) {
             self.report.write(self.plan, &self.link);
-            self.shared.update(|status| status.refused_rules.clone_from_slice(self.link.refused_rules()));
         }
+        if self.status_at.elapsed() >= STATUS_INTERVAL {
+            self.status_at = Instant::now();
+            self.record_progress();
+        }
+    }
+
+    /// Adds what the link has done since the last call to the status.
+    pub(super) fn record_progress(&mut self) {
+        let counters = *self.link.counters();
+        let since = counters.since(&self.recorded);
+        self.recorded = counters;
+        self.shared.update(|status| {
+            status.counters.add(&since);
+            status.refused_rules.clone_from_slice(self.link.refused_rules());
+        });
     }
 
     /// How long to wait for an event.
@@ -331,8 +350,9 @@ impl<'a> Connection<'a> {
             StartMode::Lazy(idle) => Some(idle.saturating_sub(self.last_message.0.elapsed())),
             StartMode::Scheduled(schedule) => Some(Duration::from_secs(schedule.state_at(since_epoch().as_secs()).1)),
         };
+        let status = (*self.link.counters() != self.recorded).then_some(STATUS_INTERVAL);
         // One millisecond more: the poller rounds down.
-        [link, idle, self.election.next_check(), self.report.due(&self.link)]
+        [link, idle, status, self.election.next_check(), self.report.due(&self.link)]
             .into_iter()
             .flatten()
             .min()

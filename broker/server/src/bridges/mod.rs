@@ -25,6 +25,7 @@ pub(crate) use load::read;
 pub(crate) use local::BACKEND;
 pub(crate) use plan::{AddressOrder, BridgePlan, StartMode};
 use runner::Runner;
+pub(crate) use runner::TestResult;
 pub(crate) use schedule::Schedule;
 pub(crate) use status::{BridgeState, BridgeStatus};
 use status::{Command, Shared};
@@ -128,7 +129,7 @@ impl Bridges {
 
     /// Connects to the other broker of a bridge beside the bridge itself, with another client identifier, and disconnects. Returns a line
     /// for each address; `None` if there is no bridge of that name.
-    pub(crate) fn test(&self, name: &str) -> Option<Vec<(String, Result<(), String>)>> {
+    pub(crate) fn test(&self, name: &str) -> Option<Vec<TestResult>> {
         let plan = self.running().get(name)?.plan.clone();
         Some(runner::test(&plan))
     }

@@ -129,16 +129,12 @@ impl Runner {
             election: &mut self.election,
             poll: &mut self.poll,
         };
-        let (end, connected, counters) =
+        let (end, connected) =
             match Connection::open(parts, &server.options(), self.needs_clean_start, self.removed.clone()) {
-                Ok(mut connection) => {
-                    let end = connection.run();
-                    (end, connection.connected(), *connection.link().counters())
-                }
-                Err(end) => (end, Duration::ZERO, Default::default()),
+                Ok(mut connection) => (connection.run(), connection.connected()),
+                Err(end) => (end, Duration::ZERO),
             };
         let was_connected = connected > Duration::ZERO;
-        self.shared.update(|status| status.counters.add(&counters));
         if was_connected {
             self.has_sessions = true;
             self.needs_clean_start = false;
@@ -223,8 +219,11 @@ fn removed_filters(before: &Rules, link: &LinkSettings) -> Vec<(Side, String)> {
     removed.chain(remote.map(|filter| (Side::Remote, filter.to_owned()))).collect()
 }
 
+/// An address of the other broker, and a code and a sentence if it did not accept the connection.
+pub(crate) type TestResult = (String, Result<(), (&'static str, String)>);
+
 /// Connects to each address with another client identifier, and disconnects.
-pub(super) fn test(plan: &BridgePlan) -> Vec<(String, Result<(), String>)> {
+pub(super) fn test(plan: &BridgePlan) -> Vec<TestResult> {
     let test = |server: &RemoteServer| {
         let link = &plan.link;
         let mut options =
@@ -239,6 +238,6 @@ pub(super) fn test(plan: &BridgePlan) -> Vec<(String, Result<(), String>)> {
         let client = tautwire_client::blocking::Client::connect(options)?;
         client.disconnect()
     };
-    let result = |server: &RemoteServer| test(server).map_err(|error| error.to_string());
+    let result = |server: &RemoteServer| test(server).map_err(|error| (error.code(), error.to_string()));
     plan.servers.iter().map(|server| (server.address.clone(), result(server))).collect()
 }
