@@ -35,6 +35,8 @@ SILENCE_S = 60.0
 LOOK_AGAIN_S = 0.1
 # The most acknowledgements between two kills. Small numbers are as likely as large ones.
 KILL_WITHIN = 2_000
+# Acknowledgements between the last byte that passes the relay and the kill.
+ON_THE_WAY = 60
 # Published after the last kill of a broker that may lose what it has acknowledged.
 EXTRA = 100
 
@@ -192,8 +194,16 @@ class Trial:
 
     def _kill(self) -> None:
         sites = self.rng.choice([[0], [1], [0, 1]])
+        relay = self.sites[1].broker.relay
+        if self.rng.random() < 0.5:
+            # What the bridge sends from now on is lost with the connection.
+            relay.freeze()
+            at = self._acks() + ON_THE_WAY
+            self._until(lambda: self._acks() >= at or not any(site.is_loaded for site in self.sites), "acknowledgements")
         for at in sites:
             self.sites[at].kill()
+        relay.cut()
+        relay.thaw()
         for at in sites:
             self.sites[at].start()
         self.kills += 1

@@ -44,8 +44,9 @@ class Sessions(Stage):
         other.relay.thaw()
         other.start()
         ours.await_connected(times=2)
-        # The new session uses the same identifiers for other messages.
+        # The new session uses the same identifiers for other messages. It begins with those of messages that were acknowledged.
         self.check(ours, other, "second")
+        self.check(ours, other, "third")
 
     def test_our_broker_loses_its_data(self) -> None:
         for other in (Tautwire(self.folder / "tautwire"), Mosquitto(self.folder / "mosquitto")):
