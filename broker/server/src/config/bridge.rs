@@ -56,6 +56,14 @@ impl Config {
                 }
                 _ => {}
             }
+            if bridge.status_topic.as_str().starts_with('$') {
+                wrong(
+                    ErrorCode::OutOfRange,
+                    format!(
+                        "bridge {name}: status_topic begins with `$`, where this broker accepts no messages of clients"
+                    ),
+                );
+            }
             if bridge.tls.certificate.get().is_some() != bridge.tls.key.get().is_some() {
                 wrong(
                     ErrorCode::Missing,
