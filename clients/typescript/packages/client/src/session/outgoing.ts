@@ -120,7 +120,8 @@ export class OutgoingMessages {
 
   private enqueue(message: Outgoing): void {
     const { queue } = this;
-    while (queue.length >= this.maxMessages || this.queueBytes + message.size > this.maxBytes) {
+    // A message that is larger than the whole queue waits in it alone.
+    while (queue.length >= this.maxMessages || (queue.length > 0 && this.queueBytes + message.size > this.maxBytes)) {
       const oldest = this.dropsOldest ? this.takeQueued() : undefined;
       if (oldest === undefined) {
         this.counters.queueFull++;
