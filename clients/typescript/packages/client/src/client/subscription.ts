@@ -276,7 +276,7 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
         void this.handleLater(result, message);
         return;
       }
-      this.settle(message as Message);
+      this.settle(message);
     } catch (error) {
       this.onHandlerError(error, message);
     }
@@ -286,7 +286,7 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
   private async handleLater(result: PromiseLike<unknown>, message: Message<T, Params>): Promise<void> {
     try {
       await result;
-      this.settle(message as Message);
+      this.settle(message);
     } catch (error) {
       this.onHandlerError(error, message);
     }
