@@ -437,6 +437,18 @@ describe("the queue", () => {
     await client.close();
   });
 
+  test("a topic or a filter that is not a string is named", async () => {
+    const { client } = setup();
+    const nothing = undefined as unknown as string;
+    for (const how of [client.publish(nothing, "x"), client.publish(nothing, "x", { qos: 1 })]) {
+      const { code, message } = await failure(how);
+      assert.equal(code, "invalid_argument");
+      assert.match(message, /the topic is undefined: must be a string/);
+    }
+    assert.throws(() => client.subscribe(nothing), { code: "invalid_argument", message: /a filter is undefined/ });
+    await client.close();
+  });
+
   test("a message larger than the queue waits in it alone", async () => {
     const { broker, client } = setup({ queue: { maxBytes: 100 } });
     const large = client.publish("t", "x".repeat(1_000), { qos: 1 });

@@ -186,6 +186,7 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
         return this.connection.written();
       }
       if (typeof topic === "string") return this.publishNow(topic, a, (b ?? {}), undefined);
+      if (!(topic instanceof Object && "name" in topic)) checkTopic(topic);
       return this.publishNow(topic.name(a as Record<string, string>), b, c ?? {}, topic.codec);
     } catch (error) {
       const failure = asMqttError(error, "invalid_argument");
