@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::path::Path;
 
-use super::mosquitto::{DEFAULT_PORT, quoted, relative_to};
+use super::output_text::{quoted, relative_to};
+use super::values::DEFAULT_PORT;
 
 /// The rules file of a listener whose access a plugin controlled.
 pub(super) const CLOSED_RULES: &str = "closed.toml";
