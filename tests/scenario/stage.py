@@ -9,11 +9,12 @@ import selectors
 import subprocess
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agents import ROOT, Agent, AgentError
 from relay import Relay
+from scripted_server import ScriptedServer
 from stranger import Stranger
 
 EXECUTABLE = ROOT / "bin" / "tautwire"
@@ -57,7 +58,11 @@ class Player:
     def sees_in_any_order(self, *lines: str, ordered: Sequence[str] = ()) -> None:
         """Expects the next lines, in any order; those of `ordered` in their order."""
         still, behind = Counter(lines), deque(ordered)
-        for _ in range(len(lines) + len(ordered)):
+        self.sees_until(lambda: not still.total() and not behind, still, behind)
+
+    def sees_until(self, is_enough: Callable[[], bool], still: Counter[str], behind: deque[str]) -> None:
+        """Takes expected lines off `still`, in any order, and off `behind`, in its order."""
+        while not is_enough():
             said = self._next(keeps_attempts=False)
             if said is not None and behind and said == behind[0]:
                 behind.popleft()
@@ -107,7 +112,7 @@ class Stage:
         self.relay = Relay()
         self._broker: subprocess.Popen[bytes] | None = None
         self._players: list[Player] = []
-        self._strangers: list[Stranger] = []
+        self._strangers: list[Stranger | ScriptedServer] = []
         self._starts = 0
         self.broker_port = 0
 
@@ -175,6 +180,12 @@ class Stage:
         stranger = Stranger(says, then)
         self._strangers.append(stranger)
         return stranger.port
+
+    def scripted_server(self) -> ScriptedServer:
+        """Returns a server whose packets the scenario sends."""
+        server = ScriptedServer()
+        self._strangers.append(server)
+        return server
 
     def player(self, address: str | None = None, language: str | None = None) -> Player:
         """Starts an agent, by default with the address of the relay."""

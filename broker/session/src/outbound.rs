@@ -345,6 +345,14 @@ impl Outbound {
         matches!(self.slot(id), Some(Slot::Released))
     }
 
+    /// Returns the identifiers for which PUBCOMP is pending and that were not sent again on this connection, in the order of sending.
+    pub fn unsent_releases(&self) -> impl Iterator<Item = PacketId> + '_ {
+        let stragglers = self.stragglers.iter().map(|(id, slot)| (Some(*id), slot));
+        let window = self.window.iter().enumerate().map(|(at, slot)| (PacketId::new(self.id_at(at)), slot));
+        let released = |(id, slot): (Option<PacketId>, &Slot)| id.filter(|_| matches!(slot, Slot::Released));
+        stragglers.chain(window).skip(self.sent).filter_map(released)
+    }
+
     /// Returns the messages in the queue, in order.
     pub(crate) fn queue(&self) -> impl Iterator<Item = &PendingMessage> {
         self.queue.iter()

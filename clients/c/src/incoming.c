@@ -79,15 +79,15 @@ static bool closed_by_server(tw_client *c, tw_reason reason, tw_properties prope
 static void take_limits(tw_client *c, tw_properties properties) {
     tw_property property;
     c->keep_alive_s = c->config.connect.keep_alive_s;
-    c->max_quota = c->config.max_in_flight;
+    c->max_in_flight = c->config.max_in_flight;
     c->server_max_packet_bytes = TW_MAX_PACKET_BYTES;
     c->server_max_qos = 2;
     c->server_retains = true;
     while (tw_next_property(&properties, &property)) {
         switch (property.id) {
         case TW_RECEIVE_MAXIMUM:
-            if (property.number < c->max_quota) {
-                c->max_quota = (uint16_t)property.number;
+            if (property.number < c->max_in_flight) {
+                c->max_in_flight = (uint16_t)property.number;
             }
             break;
         case TW_MAXIMUM_QOS: c->server_max_qos = (uint8_t)property.number; break;
@@ -98,7 +98,6 @@ static void take_limits(tw_client *c, tw_properties properties) {
         default: break;
         }
     }
-    c->quota = c->max_quota;
 }
 
 static bool handle_connack(tw_client *c, const tw_connack *connack, tw_event *event) {
@@ -124,6 +123,7 @@ static bool handle_connack(tw_client *c, const tw_connack *connack, tw_event *ev
         forget_exchanges(c);
         keep_unsent(c);
     }
+    c->in_flight = 0;
 #if TW_SUBSCRIPTIONS
     demand_subscriptions(c, connack->session_present);
 #endif
@@ -185,7 +185,7 @@ static bool handle_puback(tw_client *c, tw_packet_type type, const tw_ack *ack, 
     size_t at = find_record(c, TW_PUBLISH, ack->packet_id);
     unsigned reason = (unsigned)ack->reason;
     bool is_known = at != NOWHERE && is_qos_2(c, at) == (type != TW_PUBACK);
-    unsigned state = is_known ? record_at(c, at).state : (unsigned)DONE;
+    unsigned state = is_known ? state_at(c, at) : (unsigned)DONE;
     if (type == TW_PUBREC && (!is_known || ack->reason < TW_UNSPECIFIED_ERROR)) {
         if (state == SENT) {
             if (!keep_released(c, ack->packet_id, ack->reason)) {
@@ -210,8 +210,8 @@ static bool handle_puback(tw_client *c, tw_packet_type type, const tw_ack *ack, 
         reason = record_at(c, at).detail;
     }
     finish_record(c, at);
-    if (c->quota < c->max_quota) {
-        c->quota++;
+    if (c->in_flight > 0) {
+        c->in_flight--;
     }
     tell_outcome(event, TW_EVENT_PUBLISHED, ack->packet_id, reason, TW_PUBLISH_REFUSED);
     event->properties = ack->properties;

@@ -25,6 +25,11 @@ static tw_record record_at(const tw_client *c, size_t at) {
     return record;
 }
 
+/* A single byte: cheaper than the whole record. */
+static unsigned state_at(const tw_client *c, size_t at) {
+    return c->config.outbox.data[at + offsetof(tw_record, state)];
+}
+
 static uint8_t *packet_at(const tw_client *c, size_t at) {
     return c->config.outbox.data + at + RECORD_BYTES;
 }
@@ -34,13 +39,10 @@ static size_t next_record(const tw_client *c, size_t at) {
     return at == c->limit ? 0 : at;
 }
 
+/* There are no records: the next one starts at the beginning, and becomes the cursor. */
 static void empty_outbox(tw_client *c) {
-    c->records = 0;
-    c->unsent = 0;
-    c->settled = 0;
     c->head = 0;
     c->tail = 0;
-    c->cursor = 0;
     c->limit = NOWHERE;
 }
 
@@ -125,7 +127,7 @@ static size_t find_record(const tw_client *c, tw_packet_type type, uint16_t pack
 }
 
 static void free_done_records(tw_client *c) {
-    while (c->records > 0 && record_at(c, c->head).state == DONE) {
+    while (c->records > 0 && state_at(c, c->head) == DONE) {
         size_t next = next_record(c, c->head);
         if (c->unsent > 0 && c->cursor == c->head) {
             c->cursor = next;
@@ -202,6 +204,7 @@ static bool take_settled(tw_client *c, tw_event *event) {
 static void rewind_outbox(tw_client *c) {
     c->cursor = c->head;
     c->unsent = c->records;
+    c->owes_releases = true;
 }
 
 /*
@@ -215,10 +218,8 @@ static void forget_exchanges(tw_client *c) {
         tw_record record = record_at(c, at);
         unsigned first = *packet_at(c, at);
         bool is_qos_2 = first >> 4 == TW_PUBLISH && (first & 0x04) != 0;
-        if (record.state == RELEASED) {
-            settle(c, at, 0);
-        } else if (record.state == SENT && is_qos_2) {
-            settle(c, at, TW_SESSION_LOST);
+        if (record.state == RELEASED || (record.state == SENT && is_qos_2)) {
+            settle(c, at, record.state == RELEASED ? 0 : (tw_result)TW_SESSION_LOST);
         } else if (record.state == SENT) {
             set_state(c, at, QUEUED);
             set_detail(c, at, 0);
@@ -242,7 +243,11 @@ static tw_result server_refusal(const tw_client *c, unsigned first_byte, size_t 
                                                                                       : 0;
 }
 
-/* Moves pending packets from the outbox to the transmit buffer, as far as there is room and the server allows it. */
+/*
+ * Moves pending packets from the outbox to the transmit buffer, as far as there is room and the server allows it. On a new connection
+ * the PUBREL packets are first: exchanges that wait for PUBCOMP are in flight [MQTT-3.3.4-7], and behind a PUBLISH that waits for
+ * fewer of them they would wait forever.
+ */
 static void pump(tw_client *c) {
 #if TW_SUBSCRIPTIONS
     if (c->state == CONNECTED && !pump_subscriptions(c)) {
@@ -253,17 +258,20 @@ static void pump(tw_client *c) {
         tw_record record = record_at(c, c->cursor);
         const uint8_t *packet = packet_at(c, c->cursor);
         bool is_publish = packet[0] >> 4 == TW_PUBLISH;
-        if (record.state == RELEASED) {
-            if (!put_short(c, TW_PUBREL, record.packet_id, TW_SUCCESS)) {
-                return;
+        if (c->owes_releases) {
+            if (record.state == RELEASED) {
+                if (!put_short(c, TW_PUBREL, record.packet_id, TW_SUCCESS)) {
+                    return;
+                }
+                c->in_flight++;
             }
-        } else if (record.state == QUEUED || record.state == SENT) {
+        } else if (record.state <= SENT) {
             tw_result refusal = server_refusal(c, packet[0], record.len);
             uint8_t *to;
             if (refusal < 0) {
                 settle(c, c->cursor, refusal);
             } else {
-                if (is_publish && c->quota == 0) {
+                if (is_publish && c->in_flight >= c->max_in_flight) {
                     c->counters.in_flight_full++;
                     return;
                 }
@@ -273,7 +281,7 @@ static void pump(tw_client *c) {
                 }
                 memcpy(to, packet, record.len);
                 if (is_publish) {
-                    c->quota--;
+                    c->in_flight++;
                     /* [MQTT-3.3.1-1] */
                     if (record.state == SENT) {
                         *to |= 0x08;
@@ -285,5 +293,10 @@ static void pump(tw_client *c) {
         }
         c->cursor = next_record(c, c->cursor);
         c->unsent--;
+        if (c->unsent == 0 && c->owes_releases) {
+            c->owes_releases = false;
+            c->cursor = c->head;
+            c->unsent = c->records;
+        }
     }
 }

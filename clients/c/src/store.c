@@ -70,7 +70,7 @@ static tw_result append_to_store(const tw_client *c, const saved *change) {
 }
 
 static bool is_message(const tw_client *c, size_t at) {
-    return *packet_at(c, at) >> 4 == TW_PUBLISH && record_at(c, at).state != DONE;
+    return *packet_at(c, at) >> 4 == TW_PUBLISH && state_at(c, at) != DONE;
 }
 
 /* Replaces the content of the store with all live records. */
@@ -186,7 +186,7 @@ static bool keep_sent(tw_client *c, size_t from) {
     if (c->config.store == NULL || record_at(c, from).detail != 0) {
         return true;
     }
-    for (; left > 0 && marked < SENT_AT_ONCE && marked < c->quota; left--) {
+    for (; left > 0 && marked < SENT_AT_ONCE && marked < c->max_in_flight - c->in_flight; left--) {
         tw_record record = record_at(c, at);
         if (is_message(c, at) && record.state == QUEUED) {
             last = record.packet_id;
@@ -198,7 +198,7 @@ static bool keep_sent(tw_client *c, size_t from) {
         return false;
     }
     for (at = from; marked > 0; at = next_record(c, at)) {
-        if (is_message(c, at) && record_at(c, at).state == QUEUED) {
+        if (is_message(c, at) && state_at(c, at) == QUEUED) {
             set_detail(c, at, 1);
             marked--;
         }
@@ -321,7 +321,7 @@ static tw_result restore_state(tw_client *c, const uint8_t *head) {
     switch (head[0]) {
     case SAVED_SENT_UP_TO:
         for (each = c->head;; each = next_record(c, each)) {
-            if (record_at(c, each).state == QUEUED) {
+            if (state_at(c, each) == QUEUED) {
                 set_state(c, each, SENT);
             }
             if (each == at) {

@@ -159,9 +159,8 @@ static void a_resumed_session_continues(void) {
     SENDS(&r, "101b 00044d515454 05 00 003c 0d 1100000258 210004 2700000100 000163");
     CHECK(give(&r, CONNACK_V5_RESUMED) == TW_EVENT_CONNECTED && r.event.session_present, "CONNACK");
     CHECK(next(&r) == TW_EVENT_NONE, "none");
-    /* In the original order [MQTT-4.6.0-1], sent messages with DUP [MQTT-3.3.1-1], released ones as
-       PUBREL. */
-    SENDS(&r, "3a07 000161 0001 00 78 6202 0002 3c07 000163 0003 00 78 3207 000164 0004 00 78");
+    /* PUBREL first, then messages in the original order [MQTT-4.6.0-1], those that were sent with DUP [MQTT-3.3.1-1]. */
+    SENDS(&r, "6202 0002 3a07 000161 0001 00 78 3c07 000163 0003 00 78 3207 000164 0004 00 78");
     CHECK(give(&r, "4002 0001 7002 0002 5002 0003 7002 0003 4002 0004") == TW_EVENT_PUBLISHED, "1");
     CHECK(next(&r) == TW_EVENT_PUBLISHED && r.event.packet_id == 2, "2");
     CHECK(next(&r) == TW_EVENT_PUBLISHED && r.event.packet_id == 3, "3");

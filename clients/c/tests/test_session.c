@@ -39,6 +39,8 @@ typedef struct world {
     int published, reported, arrived[MESSAGES], last_arrived;
     /* The broker. */
     bool has_session, is_greeted, open_ids[65536];
+    /* QoS 2 messages without PUBCOMP: they count on the next connection, too [MQTT-3.3.4-7]. */
+    bool uncompleted[65536];
     int receive_maximum, outstanding;
     note notes[4096];
     int note_count;
@@ -87,6 +89,7 @@ static void broker_acks(tw_packet_type type, uint16_t packet_id) {
     broker_sends(&packet);
     if (type == TW_PUBACK || type == TW_PUBCOMP) {
         w.outstanding--;
+        w.uncompleted[packet_id] = false;
     }
 }
 
@@ -106,7 +109,8 @@ static void broker_gets_message(const tw_publish *publish) {
     bool is_new = publish->qos != TW_EXACTLY_ONCE || !w.open_ids[publish->packet_id];
     CHECK(number >= 0 && number < w.published && (int)publish->qos == w.qos[number], "message %d", number);
     if (publish->qos != TW_AT_MOST_ONCE) {
-        w.outstanding++;
+        w.outstanding += !w.uncompleted[publish->packet_id];
+        w.uncompleted[publish->packet_id] = publish->qos == TW_EXACTLY_ONCE;
         CHECK(w.outstanding <= w.receive_maximum, "%d of %d", w.outstanding, w.receive_maximum);
     }
     if (!is_new) {
@@ -296,11 +300,15 @@ static void client_publishes(void) {
 }
 
 static void lose_line(void) {
+    size_t packet_id;
     w.cuts++;
     w.up.len = 0;
     w.down.len = 0;
     w.note_count = 0;
     w.outstanding = 0;
+    for (packet_id = 0; packet_id < 65536; packet_id++) {
+        w.outstanding += w.uncompleted[packet_id];
+    }
     w.is_greeted = false;
 }
 

@@ -57,5 +57,6 @@ var texts = map[Code]string{
 	"tls_no_shared_parameters":        "there is no version, cipher suite or protocol that both sides have: allow one",
 	"tls_not_supported":               "the server does not speak TLS at this port: use its port for TLS",
 	"tls_closed":                      "the server ended the connection during the TLS handshake: its log says why",
+	"tls_needed":                      "the server speaks TLS at this port: connect with mqtts:// or wss://",
 	"tls_options":                     "a certificate, a key or a setting of TLS is wrong on this side: correct it",
 }

@@ -129,6 +129,33 @@ func TestFullInboxDoesNotBlockAcknowledgements(t *testing.T) {
 	}
 }
 
+// A subscription that nobody reads is reported once, by name, and its messages are counted; the others go on.
+func TestSlowConsumerIsReported(t *testing.T) {
+	ctx := testContext(t)
+	f := echo(t)
+	heldUp := make(chan *client.Subscription, 10)
+	c := f.connect(client.Options{
+		Limits:   client.Limits{MaxInboxMessages: 4, MaxReadPause: 20 * time.Millisecond},
+		OnHeldUp: func(s *client.Subscription) { heldUp <- s },
+	})
+	slow, err := c.Subscribe(ctx, "slow", client.SubscribeOptions{})
+	must(t, err)
+	fast, err := c.Subscribe(ctx, "fast", client.SubscribeOptions{})
+	must(t, err)
+	for range 100 {
+		must(t, c.Publish(ctx, client.Publication{Topic: "slow"}))
+	}
+	must(t, c.Publish(ctx, client.Publication{Topic: "fast"}))
+	_, err = fast.Receive(ctx)
+	must(t, err)
+	if s := await(t, heldUp); s != slow {
+		t.Errorf("%v was reported", s.Filters())
+	}
+	if slow.Dropped() != 96 || fast.Dropped() != 0 || len(heldUp) != 0 {
+		t.Errorf("dropped %d and %d, %d more reports", slow.Dropped(), fast.Dropped(), len(heldUp))
+	}
+}
+
 // If no caller waits, a burst of QoS 0 waits for a slow handler instead of being dropped.
 func TestSlowHandlerSlowsTheServer(t *testing.T) {
 	ctx := testContext(t)

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -56,6 +57,9 @@ func (n *connection) handshake(ctx context.Context, clean bool) (*packets.ConnAc
 		if refusal := n.refusalInV311(err); refusal != nil {
 			return c.accept(connect, refusal)
 		}
+		if bytes.HasPrefix(n.head, tlsAlert) {
+			return nil, ServerInfo{}, &Error{Code: ErrTLSNeeded, Operation: "connect", Detail: c.target.Host, Err: err}
+		}
 		if err != nil {
 			return nil, ServerInfo{}, broken(err)
 		}
@@ -80,6 +84,9 @@ func (n *connection) handshake(ctx context.Context, clean bool) (*packets.ConnAc
 		}
 	}
 }
+
+// tlsAlert begins the answer of a TLS port to anything else.
+var tlsAlert = []byte{0x15, 0x03}
 
 // connAckBytesV311 is the size of a CONNACK before 5.0.
 const connAckBytesV311 = 4

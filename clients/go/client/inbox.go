@@ -22,6 +22,8 @@ type inbox struct {
 	err   error
 	// handled says that a message has been taken and the next one has not been requested.
 	handled bool
+	// dropped are the QoS 0 messages without room.
+	dropped uint64
 
 	ready chan struct{}
 	room  chan struct{}
@@ -77,6 +79,13 @@ func (i *inbox) put(m *Message) delivery {
 		signal(i.ready)
 	}
 	return taken
+}
+
+// drop counts a message without room.
+func (i *inbox) drop() {
+	i.mutex.Lock()
+	i.dropped++
+	i.mutex.Unlock()
 }
 
 // giveUp stops waiting for room until there is much of it.

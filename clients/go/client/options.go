@@ -98,6 +98,10 @@ type Options struct {
 	OnConnect       func(ServerInfo)
 	OnDisconnect    func(error)
 	OnAttemptFailed func(error)
+	// OnHeldUp is called when the full inbox of a subscription has paused reading for Limits.MaxReadPause. Reading continues, and QoS 0
+	// messages for that subscription are dropped until half of its inbox is free; [Subscription.Dropped] counts them. It is called like
+	// OnConnect.
+	OnHeldUp func(*Subscription)
 	// Logger logs connections at Info, problems at Warn, attempts at Debug. Without it, problems go to [slog.Default]; a logger with
 	// [slog.DiscardHandler] is silent. Payloads and secrets are never logged.
 	Logger *slog.Logger

@@ -182,6 +182,7 @@ func (n *connection) deliver(to *Subscription, m *Message) {
 		m.Ack()
 		return
 	case stuck:
+		to.inbox.drop()
 		c.stats.droppedIncoming.Add(1)
 		return
 	}
@@ -196,6 +197,7 @@ func (n *connection) deliver(to *Subscription, m *Message) {
 		// Answers of the server were not read meanwhile.
 		n.receivedAt.Store(int64(time.Since(n.opened)))
 	}()
+	heldUp := false
 	for c.waiting.Load() == 0 {
 		select {
 		case <-to.inbox.room:
@@ -206,12 +208,20 @@ func (n *connection) deliver(to *Subscription, m *Message) {
 		case <-c.hurry:
 			continue
 		case <-timer.C:
+			heldUp = true
 		case <-n.stop:
 		}
 		break
 	}
 	to.inbox.giveUp()
 	if to.inbox.put(m) != taken {
+		to.inbox.drop()
 		c.stats.droppedIncoming.Add(1)
+	}
+	if heldUp {
+		c.log.Warn("mqtt: a full inbox has paused reading for too long; its QoS 0 messages are dropped until it is read", "filters", to.filters)
+		if call := c.options.OnHeldUp; call != nil {
+			c.events.add(func() { call(to) })
+		}
 	}
 }

@@ -220,6 +220,13 @@ func (s *Subscription) QoS() packets.QoS {
 	return granted
 }
 
+// Dropped returns the number of QoS 0 messages that found the inbox full and were dropped.
+func (s *Subscription) Dropped() uint64 {
+	s.inbox.mutex.Lock()
+	defer s.inbox.mutex.Unlock()
+	return s.inbox.dropped
+}
+
 // ID returns the subscription identifier of the first filter; 0 if there is none.
 func (s *Subscription) ID() uint32 {
 	if info := s.client.stats.server.Load(); info == nil || !info.SubscriptionIdentifiers {

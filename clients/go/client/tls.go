@@ -18,6 +18,8 @@ import (
 const (
 	// ErrTLSUnknownAuthority: the server's certificate was issued by an authority that is not trusted.
 	ErrTLSUnknownAuthority Code = "tls_unknown_authority"
+	// ErrTLSNeeded: the server speaks TLS, and the address is not encrypted.
+	ErrTLSNeeded Code = "tls_needed"
 	// ErrTLSSelfSigned: the server's certificate is self-signed and not trusted.
 	ErrTLSSelfSigned Code = "tls_self_signed"
 	// ErrTLSNameMismatch: the server's certificate is for other names.

@@ -22,6 +22,7 @@ class Agent:
         self.held: dict[str, tuple[tautwire.Message, Any]] = {}
         self.tasks: set[asyncio.Task[None]] = set()
         self.timeout_s = 30.0
+        self.capacity = 10_000
 
     def run(self, command: str) -> None:
         """Starts a command. Its output follows later."""
@@ -68,6 +69,8 @@ class Agent:
                 given["reconnect"] = (min(FIRST_PAUSE_S, longest_s), longest_s)
             elif name == "connect_ms":
                 given["connect_timeout"] = int(value) / 1000
+            elif name == "queue":
+                self.capacity = int(value)
             elif name == "timeout_ms":
                 self.timeout_s = int(value) / 1000
             else:
@@ -80,7 +83,9 @@ class Agent:
             self.client = asyncio.get_running_loop().create_future()
         self.client.set_result(client)
         async for event in client.events():
-            if event.kind == "connected":
+            if event.kind == "held_up":
+                say("held_up", *event.filters)
+            elif event.kind == "connected":
                 say("connected", str(int(event.session_present)))
             elif event.error is not None:
                 word = {"attempt_failed": "attempt"}.get(event.kind, event.kind)
@@ -91,6 +96,35 @@ class Agent:
 
     async def do_hold(self, rest: str) -> None:
         await self.receive(rest, holds=True)
+
+    async def do_stall(self, rest: str) -> None:
+        if (subscription := await self.granted(rest)) is not None:
+            self.subscriptions.append((subscription.filters[0], subscription))
+
+    async def do_stumble(self, rest: str) -> None:
+        if (subscription := await self.granted(rest)) is not None:
+            self.tasks.add(asyncio.ensure_future(self.stumble(subscription)))
+
+    async def stumble(self, subscription: Any) -> None:
+        try:
+            async for message in subscription:
+                say("message", message.topic, str(message.qos), str(int(message.retain)), message.text)
+                raise RuntimeError(message.text)
+        except RuntimeError as error:
+            text = str(error)
+        # The exception held the loop.
+        say("stumbled", text)
+
+    async def granted(self, rest: str) -> Any:
+        qos, filter_ = rest.split(" ", 1)
+        subscription = (await self.client).subscribe(filter_, qos=int(qos), capacity=self.capacity)
+        try:
+            await subscription
+        except MqttError as error:
+            say("failed subscribe", told(error))
+            return None
+        say("subscribed", filter_, str(subscription.granted[filter_]))
+        return subscription
 
     async def receive(self, rest: str, holds: bool) -> None:
         qos, filter_ = rest.split(" ", 1)

@@ -6,8 +6,8 @@ use std::task::{Context, Poll};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
-use tautwire_client::blocking::{self, StatusWatch};
-use tautwire_client::{Error, Property, QoS, ReasonCode, Status};
+use tautwire_client::blocking::{self, Events, StatusWatch};
+use tautwire_client::{ConnectionEvent, Error, Property, QoS, ReasonCode, Status};
 
 use crate::error;
 use crate::fork::Owned;
@@ -24,7 +24,7 @@ pub(crate) struct Client(Owned<blocking::Client>);
 
 /// Follows the status of a client.
 #[pyclass(frozen, module = "tautwire._native")]
-pub(crate) struct Watch(Owned<Arc<Mutex<StatusWatch>>>);
+pub(crate) struct Watch(Owned<Arc<Mutex<(StatusWatch, Events)>>>);
 
 #[pymethods]
 impl Client {
@@ -115,9 +115,10 @@ impl Client {
         Ok(())
     }
 
-    /// Follows the status of the client, from now on.
+    /// Follows the status of the client, from now on, and the subscriptions that have held it up.
     fn watch(&self, py: Python<'_>) -> PyResult<Watch> {
-        Ok(Watch(Owned::new(Arc::new(Mutex::new(self.0.get(py)?.watch())))))
+        let client = self.0.get(py)?;
+        Ok(Watch(Owned::new(Arc::new(Mutex::new((client.watch(), client.events()))))))
     }
 
     /// Re-authenticates on the current connection.
@@ -200,25 +201,32 @@ impl Waiting {
 
 #[pymethods]
 impl Watch {
-    /// Returns the current status first, then each new one: its name, whether the server had the session,
-    /// and why there is no connection.
+    /// Returns the current status first, then each new one: its name, whether the server had the session, why there is no connection,
+    /// and for `held_up` the filters.
     fn next(&self, py: Python<'_>) -> PyResult<Operation> {
         let watch = self.0.get(py)?.clone();
         Ok(Operation::work(poll_fn(move |cx| {
             let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
-            let status = watch.poll_next(cx);
+            let (statuses, events) = &mut *watch;
+            while let Poll::Ready(Some(event)) = events.poll_next(cx) {
+                if let ConnectionEvent::HeldUp { filters } = event {
+                    let held_up = move |py: Python<'_>| to_python(py, ("held_up", false, None::<Py<PyAny>>, filters));
+                    return Poll::Ready(Ok(Value::object(held_up)));
+                }
+            }
+            let status = statuses.poll_next(cx);
             status.map(|status| Ok(Value::object(move |py| to_python(py, status_for_python(py, &status)))))
         })))
     }
 }
 
-/// Returns the name of a status, whether the server had the session, and the reason why there is no connection.
-fn status_for_python(py: Python<'_>, status: &Status) -> (&'static str, bool, Option<Py<PyAny>>) {
+/// Returns the name of a status, whether the server had the session, the reason why there is no connection, and no filters.
+fn status_for_python(py: Python<'_>, status: &Status) -> (&'static str, bool, Option<Py<PyAny>>, Vec<String>) {
     let exception = |why: &Error| Some(error::raise(py, why).into_value(py).into_any());
     match status {
-        Status::Online { session_present } => ("online", *session_present, None),
-        Status::Offline(why) => ("offline", false, exception(why)),
-        Status::Closed(why) => ("closed", false, exception(why)),
-        _ => ("connecting", false, None),
+        Status::Online { session_present } => ("online", *session_present, None, Vec::new()),
+        Status::Offline(why) => ("offline", false, exception(why), Vec::new()),
+        Status::Closed(why) => ("closed", false, exception(why), Vec::new()),
+        _ => ("connecting", false, None, Vec::new()),
     }
 }

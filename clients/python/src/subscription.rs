@@ -62,6 +62,11 @@ impl Subscription {
         Ok(granted.map(|(filter, qos)| (filter.to_owned(), qos.as_u8())).collect())
     }
 
+    /// The number of QoS 0 messages that were dropped because the application did not read fast enough.
+    fn dropped(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.lock(py)?.as_ref().map_or(0, |stream| stream.dropped()))
+    }
+
     /// The error that ended the subscription.
     fn ended(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let ended = self.lock(py)?.as_ref().and_then(|stream| stream.ended());

@@ -35,7 +35,9 @@ def response_topic() -> str:
 
 
 def failure(response: Message) -> Optional[MqttError]:
-    """Returns the failure that the responder reports, if any."""
+    """Returns the failure that the responder reports, if any. A response with a payload is a success, whatever user properties it has."""
+    if response.payload:
+        return None
     for name, message in response.user_properties:
         if name == ERROR_PROPERTY:
             return MqttError("request_failed", message)

@@ -27,7 +27,8 @@ class Subscription(Generic[M]):
     It subscribes when a loop over it starts, when it is awaited, or when it is entered with `async with`, which return the same object.
     Leaving the loop, or the `async with` block, ends the subscription. If the session outlives the client (`session_expiry`, a store), the
     server keeps the subscription: messages of QoS 1 and 2 wait for the next one to this filter, and only `unsubscribe` ends it. A message is
-    acknowledged when the next one is requested, and when the loop is left.
+    acknowledged when the next one is requested. If the session outlives the client, the message on which a loop is left is delivered again,
+    unless it was acknowledged with `acknowledge`.
     """
 
     def __init__(
@@ -59,7 +60,10 @@ class Subscription(Generic[M]):
 
     async def __aexit__(self, raised: object, *_more: object) -> None:
         # After an exception, such as a cancelled task, do not wait for the server.
-        if self._client._settings.outlives or raised is not None:
+        if raised is not None:
+            self._leave()
+        elif self._client._settings.outlives:
+            self._settle()
             self._leave()
         else:
             await self.unsubscribe()
@@ -82,6 +86,11 @@ class Subscription(Generic[M]):
         """The granted QoS of each filter. Empty before the server's response."""
         return {} if self._native is None else dict(self._native.granted())
 
+    @property
+    def dropped(self) -> int:
+        """The number of QoS 0 messages that were dropped because they were not read fast enough."""
+        return 0 if self._native is None else self._native.dropped()
+
     async def next(self, timeout: Optional[float] = None) -> M:
         """Returns the next message, without ending the subscription. `timeout` is in seconds.
 
@@ -99,9 +108,13 @@ class Subscription(Generic[M]):
         return self._deliver()
 
     def acknowledge(self, message: Any) -> None:
-        """Acknowledges a message of a subscription with `manual_acknowledgement`. PUBACK packets are sent in the order of the QoS 1
-        messages [MQTT-4.6.0-2], PUBREC in that of the QoS 2 messages [MQTT-4.6.0-3]: a missing one blocks later ones of its QoS."""
-        self._client._core.acknowledge(message if isinstance(message, Message) else message.message)
+        """Acknowledges a message, of a subscription with `manual_acknowledgement`, or before a loop is left. PUBACK packets are sent in the
+        order of the QoS 1 messages [MQTT-4.6.0-2], PUBREC in that of the QoS 2 messages [MQTT-4.6.0-3]: a missing one blocks later ones of
+        its QoS."""
+        acknowledged = message if isinstance(message, Message) else message.message
+        if self._previous is acknowledged:
+            self._previous = None
+        self._client._core.acknowledge(acknowledged)
 
     async def unsubscribe(self) -> None:
         """Ends the subscription, also on the server, and waits for its response. Undelivered messages are acknowledged and dropped.
@@ -204,8 +217,9 @@ class Subscription(Generic[M]):
         self._client._bridge.wake(self._key)
         if self._native is None:
             return
-        self._settle()
-        unhandled = list(self._batch)
+        # The application may have failed on the last message: it is delivered again.
+        unhandled = [*([] if self._previous is None else [self._previous]), *self._batch]
+        self._previous = None
         self._batch.clear()
         self._native.leave(unhandled)
 

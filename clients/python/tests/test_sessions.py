@@ -51,10 +51,26 @@ class LastingSessions(WithBroker):
             while len(texts) < 6:
                 async for message in received:
                     texts.append(message.text)
+                    received.acknowledge(message)
                     break
                 received = await client.subscribe(self.topic, qos=1)
             self.assertEqual(texts, [str(number) for number in range(6)])
             await soon(asyncio.gather(*sending))
+
+    async def test_the_message_on_which_a_loop_fails_goes_to_the_next_loop(self):
+        async with tautwire.connect(self.address, **self.lasting()) as client:
+            for qos in (1, 2):
+                received = await client.subscribe(self.topic, qos=qos)
+                sending = [await client.enqueue(self.topic, str(number), qos=qos) for number in range(3)]
+                with self.assertRaisesRegex(RuntimeError, "on 0"):
+                    async for message in received:
+                        raise RuntimeError(f"on {message.text}")
+                texts = []
+                async with client.subscribe(self.topic, qos=qos) as again:
+                    while len(texts) < 3:
+                        texts.append((await again.next(timeout=60)).text)
+                self.assertEqual(texts, ["0", "1", "2"])
+                await soon(asyncio.gather(*sending))
 
     async def test_unsubscribing_reaches_the_server(self):
         async with tautwire.connect(self.address, **self.lasting()) as client:

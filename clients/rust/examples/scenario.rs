@@ -21,6 +21,7 @@ type Failure = Box<dyn std::error::Error>;
 
 /// The time limit for a request, unless an option sets it.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+const CAPACITY: usize = 10_000;
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -47,7 +48,7 @@ async fn run(address: &str) -> Result<(), Failure> {
             }
         }
     });
-    let mut agent = Agent { address: address.to_owned(), running: None };
+    let mut agent = Agent { address: address.to_owned(), running: None, capacity: CAPACITY };
     while let Some(line) = told.recv().await {
         agent.obey(&line).await.map_err(|error| format!("{line}: {error}"))?;
     }
@@ -65,17 +66,22 @@ fn say(line: &str) {
 struct Agent {
     address: String,
     running: Option<Arc<Running>>,
+    /// The capacity of subscriptions that are not read.
+    capacity: usize,
 }
 
 /// A client and its pending commands.
 struct Running {
     client: Client,
     request_timeout: Duration,
+    capacity: usize,
     requester: OnceCell<Requester>,
     /// By filter, the newest last.
     subscriptions: Mutex<HashMap<String, Vec<LogAcceptance>>>,
     /// Messages that wait for the command `acknowledge`, by payload.
     held: Arc<Mutex<HashMap<String, AckToken>>>,
+    /// Subscriptions that are not read.
+    stalled: Mutex<Vec<Subscription>>,
     responders: Mutex<Vec<Responder>>,
 }
 
@@ -102,13 +108,13 @@ impl Agent {
                     },
                 };
                 match Client::connect(options).await {
-                    Ok(client) => self.running = Some(Running::begin(client, request_timeout)),
+                    Ok(client) => self.running = Some(Running::begin(client, request_timeout, self.capacity)),
                     Err(error) => say(&format!("failed connect {}", told(&error))),
                 }
             }
             "start" => {
                 let (options, request_timeout) = self.options(rest)?;
-                self.running = Some(Running::begin(Client::start(options), request_timeout));
+                self.running = Some(Running::begin(Client::start(options), request_timeout, self.capacity));
             }
             "close" => {
                 self.close().await;
@@ -123,7 +129,7 @@ impl Agent {
         Ok(())
     }
 
-    fn options(&self, words: &str) -> Result<(Options, Duration), Failure> {
+    fn options(&mut self, words: &str) -> Result<(Options, Duration), Failure> {
         let mut options = Options::new(&self.address)?;
         let mut request_timeout = REQUEST_TIMEOUT;
         for word in words.split(' ').filter(|word| !word.is_empty()) {
@@ -141,6 +147,10 @@ impl Agent {
                     options.reconnect(Some(Reconnect { min: Reconnect::default().min.min(max), max }))
                 }
                 "connect_ms" => options.connect_timeout(Duration::from_millis(value.parse()?)),
+                "queue" => {
+                    self.capacity = value.parse()?;
+                    options
+                }
                 "timeout_ms" => {
                     request_timeout = Duration::from_millis(value.parse()?);
                     options
@@ -155,6 +165,7 @@ impl Agent {
         let Some(running) = self.running.take() else { return };
         lock(&running.responders).clear();
         lock(&running.subscriptions).clear();
+        lock(&running.stalled).clear();
         // The error of a lost connection has been printed already.
         let _ = running.client.disconnect().await;
     }
@@ -168,14 +179,16 @@ async fn begin(mut command: Pin<Box<dyn Future<Output = ()> + Send>>) {
 }
 
 impl Running {
-    fn begin(client: Client, request_timeout: Duration) -> Arc<Running> {
+    fn begin(client: Client, request_timeout: Duration, capacity: usize) -> Arc<Running> {
         tokio::spawn(follow(client.clone()));
         Arc::new(Running {
             client,
             request_timeout,
+            capacity,
             requester: OnceCell::new(),
             subscriptions: Mutex::default(),
             held: Arc::default(),
+            stalled: Mutex::default(),
             responders: Mutex::default(),
         })
     }
@@ -196,6 +209,14 @@ impl Running {
             "hold" => {
                 let (qos, filter) = (qos()?, rest(&words, 1));
                 Box::pin(async move { self.subscribe(qos, filter, true).await })
+            }
+            "stall" => {
+                let (qos, filter) = (qos()?, rest(&words, 1));
+                Box::pin(async move { self.stall(qos, &filter).await })
+            }
+            "stumble" => {
+                let (qos, filter) = (qos()?, rest(&words, 1));
+                Box::pin(async move { self.stumble(qos, &filter).await })
             }
             "acknowledge" => {
                 let payload = rest(&words, 0);
@@ -234,6 +255,38 @@ impl Running {
                 subscriptions.entry(filter).or_default().push(LogAcceptance { stop, task });
             }
             Err(error) => say(&format!("failed subscribe {}", told(&error))),
+        }
+    }
+
+    /// Subscribes and does not read the messages.
+    async fn stall(&self, qos: QoS, filter: &str) {
+        if let Some(subscription) = self.granted(qos, filter).await {
+            lock(&self.stalled).push(subscription);
+        }
+    }
+
+    /// Subscribes, and drops the subscription while it handles the first message, as `?` does.
+    async fn stumble(&self, qos: QoS, filter: &str) {
+        let Some(mut subscription) = self.granted(qos, filter).await else { return };
+        tokio::spawn(async move {
+            if let Some(message) = subscription.next().await {
+                say_message(&message);
+                drop(subscription);
+                say(&format!("stumbled {}", String::from_utf8_lossy(message.payload())));
+            }
+        });
+    }
+
+    async fn granted(&self, qos: QoS, filter: &str) -> Option<Subscription> {
+        match self.client.subscribe(Subscribe::to(filter).qos(qos).capacity(self.capacity)).await {
+            Ok(subscription) => {
+                say_granted(subscription.granted());
+                Some(subscription)
+            }
+            Err(error) => {
+                say(&format!("failed subscribe {}", told(&error)));
+                None
+            }
         }
     }
 
@@ -313,6 +366,7 @@ async fn follow(client: Client) {
             ConnectionEvent::Connected { session_present } => say(&format!("connected {}", u8::from(session_present))),
             ConnectionEvent::Disconnected(error) => say(&format!("disconnected {}", told(&error))),
             ConnectionEvent::AttemptFailed(error) => say(&format!("attempt {}", told(&error))),
+            ConnectionEvent::HeldUp { filters } => say(&format!("held_up {}", filters.join(" "))),
             ConnectionEvent::Ended(Error::Closed) => {}
             ConnectionEvent::Ended(error) => say(&format!("ended {}", told(&error))),
             other => say(&format!("unknown {other:?}")),
@@ -342,13 +396,16 @@ async fn take(
             }
             Ok(Some(message)) => message,
         };
-        let (qos, retain) = (message.qos().as_u8(), u8::from(message.retain()));
-        let payload = String::from_utf8_lossy(message.payload());
         if let (Some(held), Some(token)) = (&held, message.token()) {
-            lock(held).insert(payload.to_string(), token);
+            lock(held).insert(String::from_utf8_lossy(message.payload()).into_owned(), token);
         }
-        say(&format!("message {} {qos} {retain} {payload}", message.topic()));
+        say_message(&message);
     }
+}
+
+fn say_message(message: &Message) {
+    let (qos, retain) = (message.qos().as_u8(), u8::from(message.retain()));
+    say(&format!("message {} {qos} {retain} {}", message.topic(), String::from_utf8_lossy(message.payload())));
 }
 
 fn say_granted<'g>(granted: impl Iterator<Item = (&'g str, QoS)>) {

@@ -333,6 +333,11 @@ impl Subscription {
         self.0.refuse(token, reason);
     }
 
+    /// The number of QoS 0 messages that were dropped because the application did not read fast enough.
+    pub fn dropped(&self) -> u64 {
+        self.0.dropped()
+    }
+
     /// Why the subscription ended; `None` until then.
     pub fn ended(&self) -> Option<Error> {
         self.0.ended()

@@ -45,6 +45,13 @@ pub(crate) fn subscription_lost(filter: &str, error: &Error) {
     let _ = (filter, error);
 }
 
+pub(crate) fn held_up(filters: &[String]) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(target: TARGET, ?filters, "a full stream paused reading for too long: its QoS 0 messages are dropped until it is read");
+    #[cfg(not(feature = "tracing"))]
+    let _ = filters;
+}
+
 pub(crate) fn responder_failed(topic: &str) {
     #[cfg(feature = "tracing")]
     tracing::warn!(target: TARGET, topic, "a responder failed");

@@ -158,7 +158,7 @@ typedef struct tw_client {
     uint32_t auth_len;
     uint16_t records, unsent, settled;
     uint16_t next_packet_id;
-    uint16_t quota, max_quota;
+    uint16_t in_flight, max_in_flight;
     uint16_t incoming_used;
     uint16_t keep_alive_s;
     uint16_t ack_packet_id;
@@ -173,7 +173,7 @@ typedef struct tw_client {
     bool is_waiting_for_pong, owes_ping;
     bool has_sent, has_heard;
     bool is_authenticating;
-    bool owes_subscriptions;
+    bool owes_subscriptions, owes_releases;
     bool is_store_behind, has_store_failed;
 } tw_client;
 

@@ -100,6 +100,7 @@ func (a *agent) options(words string) client.Options {
 		},
 		OnDisconnect:    func(err error) { a.say("disconnected %s", outcome(err)) },
 		OnAttemptFailed: func(err error) { a.say("attempt %s", outcome(err)) },
+		OnHeldUp:        func(s *client.Subscription) { a.say("held_up %s", strings.Join(s.Filters(), " ")) },
 	}
 	number := func(text string) time.Duration {
 		value, _ := strconv.ParseInt(text, 10, 64)
@@ -127,6 +128,8 @@ func (a *agent) options(words string) client.Options {
 			o.Reconnect.Max = number(value) * time.Millisecond
 		case "connect_ms":
 			o.Timeouts.Connect = number(value) * time.Millisecond
+		case "queue":
+			o.Limits.MaxInboxMessages = int(number(value))
 		case "timeout_ms":
 			o.Timeouts.Request = number(value) * time.Millisecond
 		}
@@ -198,6 +201,32 @@ func (a *agent) handle(words []string, holds bool) {
 		<-subscription.Done()
 		if err := subscription.Err(); errors.Is(err, client.ErrSubscribeRefused) {
 			a.say("lost %s %s", filter, outcome(err))
+		}
+	}()
+}
+
+// stall subscribes and does not read the messages.
+func (a *agent) stall(words []string) {
+	c := a.current()
+	go func() {
+		subscription, err := c.Subscribe(context.Background(), words[1], client.SubscribeOptions{QoS: level(words[0])})
+		a.subscribed(subscription, err)
+	}()
+}
+
+// stumble subscribes, and panics in a loop over the messages at the first one.
+func (a *agent) stumble(words []string) {
+	c := a.current()
+	go func() {
+		subscription, err := c.Subscribe(context.Background(), words[1], client.SubscribeOptions{QoS: level(words[0])})
+		a.subscribed(subscription, err)
+		if err != nil {
+			return
+		}
+		defer func() { a.say("stumbled %v", recover()) }()
+		for m := range subscription.Messages(context.Background()) {
+			a.say("message %s %d %s %s", m.Topic(), m.QoS(), digit(m.Retain()), m.Payload())
+			panic(string(m.Payload()))
 		}
 	}()
 }

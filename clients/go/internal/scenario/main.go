@@ -34,6 +34,8 @@ var commands = map[string]command{
 	"start":       {1, (*agent).start},
 	"subscribe":   {2, (*agent).subscribe},
 	"hold":        {2, (*agent).hold},
+	"stall":       {2, (*agent).stall},
+	"stumble":     {2, (*agent).stumble},
 	"acknowledge": {1, (*agent).acknowledge},
 	"unsubscribe": {1, (*agent).unsubscribe},
 	"publish":     {3, (*agent).publish},

@@ -21,7 +21,8 @@ class Subscription(Generic[M]):
 
     Leaving a loop over it, or its `with` block, ends the subscription. If the session outlives the client (`session_expiry`, a store), the
     server keeps the subscription: messages of QoS 1 and 2 wait for the next one to this filter, and only `unsubscribe` ends it. A message is
-    acknowledged when the next one is requested, and when the loop is left. Only one thread at a time can receive.
+    acknowledged when the next one is requested. If the session outlives the client, the message on which a loop is left is delivered again,
+    unless it was acknowledged with `acknowledge`. Only one thread at a time can receive.
     """
 
     def __init__(
@@ -47,7 +48,10 @@ class Subscription(Generic[M]):
 
     def __exit__(self, raised: object, *_more: object) -> None:
         # After an exception, such as Ctrl-C, do not wait for the server.
-        if self._client._settings.outlives or raised is not None:
+        if raised is not None:
+            self._leave()
+        elif self._client._settings.outlives:
+            self._settle()
             self._leave()
         else:
             self.unsubscribe()
@@ -65,6 +69,11 @@ class Subscription(Generic[M]):
         """The granted QoS of each filter."""
         return dict(self._native.granted())
 
+    @property
+    def dropped(self) -> int:
+        """The number of QoS 0 messages that were dropped because they were not read fast enough."""
+        return self._native.dropped()
+
     def next(self, timeout: Optional[float] = None) -> M:
         """Returns the next message, without ending the subscription. `timeout` is in seconds.
 
@@ -76,9 +85,12 @@ class Subscription(Generic[M]):
         return self._deliver()
 
     def acknowledge(self, message: Any) -> None:
-        """Acknowledges a message of a subscription with `manual_acknowledgement`. Acknowledgements are sent in the order of the messages
-        [MQTT-4.6.0-2], so a missing one blocks later ones."""
-        self._client._core.acknowledge(message if isinstance(message, Message) else message.message)
+        """Acknowledges a message, of a subscription with `manual_acknowledgement`, or before a loop is left. Acknowledgements are sent in
+        the order of the messages [MQTT-4.6.0-2], so a missing one blocks later ones."""
+        acknowledged = message if isinstance(message, Message) else message.message
+        if self._previous is acknowledged:
+            self._previous = None
+        self._client._core.acknowledge(acknowledged)
 
     def unsubscribe(self, timeout: Optional[float] = None) -> None:
         """Ends the subscription, also on the server, and waits for its response. Undelivered messages are acknowledged and dropped.
@@ -137,8 +149,9 @@ class Subscription(Generic[M]):
         if self._is_closed:
             return
         self._is_closed = True
-        self._settle()
-        unhandled = list(self._batch)
+        # The application may have failed on the last message: it is delivered again.
+        unhandled = [*([] if self._previous is None else [self._previous]), *self._batch]
+        self._previous = None
         self._batch.clear()
         self._native.leave(unhandled)
 

@@ -150,6 +150,7 @@ impl<T> Machine<T> {
             if let Some(outbound) = self.session.outbound_mut() {
                 outbound.rewind();
             }
+            self.resend_releases();
         } else {
             if self.was_open || self.stored_client_id.is_some() {
                 self.counters.sessions_lost += 1;

@@ -190,14 +190,22 @@ impl<T> Machine<T> {
         self.session.next_packet_id().filter(|id| self.requests.iter().all(|(requested, _)| requested != id))
     }
 
+    /// Sends PUBREL again for all exchanges that wait for PUBCOMP. They come before the messages, because these may wait for them.
+    pub(super) fn resend_releases(&mut self) {
+        let releases: Vec<_> =
+            self.session.outbound().map(|outbound| outbound.unsent_releases().collect()).unwrap_or_default();
+        releases.into_iter().for_each(|packet_id| self.release(packet_id, PubRelReason::Success));
+    }
+
     /// Sends unacknowledged messages of an earlier connection again, in their original order [MQTT-4.4.0-1], within the limits of the
-    /// server.
+    /// server: those that wait for PUBCOMP count [MQTT-3.3.4-7].
     pub(super) fn resend(&mut self, now_ms: u64, handler: &mut impl Handler<T>) {
         let maximum = usize::from(self.options.limits.in_flight.min(self.link.offer.receive_maximum));
         let version = self.options.version;
         let mut impossible = Vec::new();
         let Some(outbound) = self.session.outbound_mut() else { return };
-        while outbound.in_flight() < maximum {
+        let mut unsent_releases = outbound.unsent_releases().count();
+        while outbound.in_flight() + unsent_releases < maximum {
             match outbound.resend() {
                 Some(Resend::Publish(packet_id, pending)) => {
                     // [MQTT-3.3.1-1]
@@ -217,10 +225,8 @@ impl<T> Machine<T> {
                         Err(error) => impossible.push((packet_id, error)),
                     }
                 }
-                Some(Resend::Release(packet_id)) => {
-                    let written = Packet::PubRel(PubRel::success(packet_id)).append_to(version, &mut self.output);
-                    debug_assert!(written.is_ok(), "{written:?}");
-                }
+                // Its PUBREL has left already.
+                Some(Resend::Release(_)) => unsent_releases -= 1,
                 None => break,
             }
         }

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 /// The limits of queues and buffers. Each has a counter in [`crate::Counters`] that says how often it was reached.
 ///
 /// ```
@@ -23,6 +25,10 @@ pub struct Limits {
     /// QoS 1 and 2 messages of an earlier session that no stream has claimed. Above it, the oldest are acknowledged and
     /// dropped. Default: 1000.
     pub unclaimed_messages: usize,
+    /// How long a full stream may pause reading for all streams of the client ([`Overflow::Wait`](crate::Overflow)). Then
+    /// [`ConnectionEvent::HeldUp`](crate::ConnectionEvent) names it, and QoS 0 messages for it are dropped until it is read again.
+    /// Default: 1 s.
+    pub read_pause: Duration,
 }
 
 impl Default for Limits {
@@ -33,6 +39,7 @@ impl Default for Limits {
             queue_bytes: 16 << 20,
             in_flight: 1000,
             unclaimed_messages: 1000,
+            read_pause: Duration::from_secs(1),
         }
     }
 }

@@ -167,7 +167,7 @@ impl Shared {
             // The driver is awake: it needs no waker.
             state.driver = None;
             state.is_blocked = false;
-            let is_reading = state.update_reading();
+            let (is_reading, pause_ends_ms) = state.update_reading(now_ms);
             state.machine.on_time(now_ms, is_reading)?;
             state.leave_if_due(now_ms)?;
             let output = state.machine.take_output(spare, now_ms, &mut state.routes);
@@ -175,7 +175,7 @@ impl Shared {
                 state.wake_room();
             }
             let stop_ms = if let Stop::By(at_ms) = state.stop { Some(at_ms) } else { None };
-            let deadline_ms = state.machine.deadline_ms().into_iter().chain(stop_ms).min();
+            let deadline_ms = state.machine.deadline_ms().into_iter().chain(stop_ms).chain(pause_ends_ms).min();
             let depends_on = if output.is_empty() { None } else { self.store_ticket() };
             Ok(Turn { output, is_reading, deadline_ms, is_leaving: state.stop == Stop::Left, depends_on })
         })
@@ -196,10 +196,10 @@ impl Shared {
         self.with(|state| {
             state.driver = None;
             state.is_blocked = true;
-            let is_reading = state.update_reading();
+            let (is_reading, pause_ends_ms) = state.update_reading(now_ms);
             state.machine.on_time(now_ms, is_reading)?;
             let stop_ms = if let Stop::By(at_ms) = state.stop { Some(at_ms) } else { None };
-            let deadline_ms = state.machine.deadline_ms().into_iter().chain(stop_ms).min();
+            let deadline_ms = state.machine.deadline_ms().into_iter().chain(stop_ms).chain(pause_ends_ms).min();
             let is_over = stop_ms.is_some_and(|at_ms| now_ms >= at_ms);
             Ok(Watch { is_reading, deadline_ms, is_over })
         })
@@ -367,6 +367,7 @@ impl Shared {
 impl State {
     /// Also returns the authenticator call that is needed before the machine continues.
     fn receive(&mut self, bytes: &[u8], now_ms: u64) -> (Result<(), Error>, Option<Box<AuthCall>>) {
+        self.routes.delivery.now_ms = now_ms;
         let received = self.machine.receive(bytes, now_ms, &mut self.routes);
         if self.routes.made_room {
             self.wake_room();
@@ -388,14 +389,19 @@ impl State {
             || !self.room.is_empty()
     }
 
-    fn update_reading(&mut self) -> bool {
+    /// Returns whether to read, and if not, until when.
+    fn update_reading(&mut self, now_ms: u64) -> (bool, Option<u64>) {
+        let limit_ms = millis(self.machine.options().limits.read_pause);
+        if self.routes.pause_ends_ms(limit_ms).is_some_and(|ends_ms| now_ms >= ends_ms) {
+            self.routes.end_pauses(now_ms, limit_ms);
+        }
         let wants = self.wants_reading();
         if self.reading && !wants {
             self.routes.delivery.counters.reading_held_up += 1;
         }
         self.routes.delivery.is_forced = wants && self.routes.delivery.holding_up > 0;
         self.reading = wants;
-        wants
+        (wants, self.routes.pause_ends_ms(limit_ms))
     }
 
     fn wake_room(&mut self) {

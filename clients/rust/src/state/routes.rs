@@ -89,6 +89,8 @@ pub(super) struct Delivery {
     pub(super) holding_up: usize,
     /// Reading continues although a stream is full.
     pub(super) is_forced: bool,
+    /// When the current bytes were received.
+    pub(super) now_ms: u64,
     pub(super) counters: Counters,
     /// Wakers to call once the lock is released.
     pub(super) woken: Vec<Waker>,
@@ -218,6 +220,39 @@ impl Routes {
         self.delivery.holding_up = self.delivery.holding_up.saturating_sub(usize::from(held_up));
     }
 
+    /// When the first stream will have paused reading for too long.
+    pub(super) fn pause_ends_ms(&self, limit_ms: u64) -> Option<u64> {
+        if self.delivery.holding_up == 0 {
+            return None;
+        }
+        let since_ms = self.streams().filter_map(|(_, stream)| stream.holds_up_since_ms()).min()?;
+        Some(since_ms.saturating_add(limit_ms))
+    }
+
+    /// Streams that have paused reading for too long no longer do.
+    pub(super) fn end_pauses(&mut self, now_ms: u64, limit_ms: u64) {
+        let mut filters: Vec<Vec<String>> = Vec::new();
+        for (route, stream) in self.streams() {
+            if stream.holds_up_since_ms().is_some_and(|since_ms| now_ms.saturating_sub(since_ms) >= limit_ms) {
+                stream.give_up();
+                filters.push(route.filters.iter().map(ToString::to_string).collect());
+            }
+        }
+        for filters in filters {
+            self.stop_holding_up(true);
+            crate::log::held_up(&filters);
+            let woken = self.board.add(ConnectionEvent::HeldUp { filters });
+            self.delivery.woken.extend(woken);
+        }
+    }
+
+    fn streams(&self) -> impl Iterator<Item = (&Route, &Arc<Stream>)> {
+        self.routes.iter().filter_map(|route| match &route.target {
+            Target::Stream(stream) => Some((route, stream)),
+            Target::Replies(_) => None,
+        })
+    }
+
     /// Removes one holder of the message of `token`; returns whether it was the last.
     pub(super) fn is_last_holder(&mut self, token: AckToken) -> bool {
         let Some(holders) = self.shares.get_mut(&token) else { return true };
@@ -290,7 +325,7 @@ impl Delivery {
         match target {
             Target::Stream(stream) => {
                 let has_token = message.token.is_some();
-                let pushed = stream.push(message, self.is_forced);
+                let pushed = stream.push(message, self.is_forced, self.now_ms);
                 self.counters.dropped_full += u64::from(pushed.dropped);
                 self.holding_up += usize::from(pushed.holds_up);
                 self.woken.extend(pushed.waker);

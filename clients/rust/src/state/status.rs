@@ -40,6 +40,12 @@ pub enum ConnectionEvent {
     Disconnected(Error),
     /// An attempt has failed. Another one follows.
     AttemptFailed(Error),
+    /// A full stream has paused reading for [`Limits::read_pause`](crate::Limits). Reading continues, and QoS 0 messages for that stream
+    /// are dropped until the application reads it again ([`Subscription::dropped`](crate::Subscription::dropped)).
+    HeldUp {
+        /// The filters of the subscription.
+        filters: Vec<String>,
+    },
     /// It is closed permanently: [`Error::Closed`] if the application closed it, otherwise the permanent error.
     Ended(Error),
 }
@@ -70,12 +76,18 @@ impl StatusTracker {
         }
         self.status = status;
         self.version += 1;
-        if let Some(event) = event {
-            self.events.push_back(event);
-            self.events_total += 1;
-            if self.events.len() > EVENTS_MAX {
-                self.events.pop_front();
-            }
+        match event {
+            Some(event) => self.add(event),
+            None => std::mem::take(&mut self.watchers),
+        }
+    }
+
+    /// Adds an event that does not change the status; returns the wakers to call.
+    pub(super) fn add(&mut self, event: ConnectionEvent) -> Vec<Waker> {
+        self.events.push_back(event);
+        self.events_total += 1;
+        if self.events.len() > EVENTS_MAX {
+            self.events.pop_front();
         }
         std::mem::take(&mut self.watchers)
     }

@@ -27,8 +27,12 @@ struct Queue {
     waker: Option<Waker>,
     /// No more messages follow.
     end: Option<Error>,
-    /// It counts as a stream that pauses reading.
-    holds_up: bool,
+    /// Since when it counts as a stream that pauses reading.
+    holds_up_since_ms: Option<u64>,
+    /// It has paused reading for too long: until it is read, QoS 0 messages without room are dropped.
+    is_stuck: bool,
+    /// QoS 0 messages that were dropped.
+    dropped: u64,
 }
 
 /// The result of queueing a message.
@@ -49,7 +53,7 @@ impl Stream {
     }
 
     /// `is_forced`: reading continues although a stream is full.
-    pub(super) fn push(&self, message: Message, is_forced: bool) -> Pushed {
+    pub(super) fn push(&self, message: Message, is_forced: bool, now_ms: u64) -> Pushed {
         let mut queue = lock(&self.queue);
         if queue.end.is_some() {
             return Pushed { refused: true, ..Pushed::default() };
@@ -58,6 +62,7 @@ impl Stream {
         // Receive Maximum limits messages with a token.
         if queue.messages.len() >= self.capacity && message.token.is_none() {
             let drop_newest = match self.overflow {
+                Overflow::Wait if queue.is_stuck => true,
                 Overflow::Wait => is_forced && queue.messages.len() >= self.capacity.saturating_mul(OVERFULL),
                 Overflow::DropNewest => true,
                 Overflow::DropOldest => {
@@ -66,14 +71,16 @@ impl Stream {
                 }
             };
             pushed.dropped = drop_newest || self.overflow == Overflow::DropOldest;
+            queue.dropped += u64::from(pushed.dropped);
             if drop_newest {
                 pushed.refused = true;
                 return pushed;
             }
         }
         queue.messages.push_back(message);
-        if self.overflow == Overflow::Wait && queue.messages.len() >= self.capacity && !queue.holds_up {
-            queue.holds_up = true;
+        let pauses = self.overflow == Overflow::Wait && !queue.is_stuck && queue.messages.len() >= self.capacity;
+        if pauses && queue.holds_up_since_ms.is_none() {
+            queue.holds_up_since_ms = Some(now_ms);
             pushed.holds_up = true;
         }
         pushed.waker = queue.waker.take();
@@ -93,7 +100,23 @@ impl Stream {
             return Poll::Pending;
         }
         std::mem::swap(&mut queue.messages, batch);
-        Poll::Ready(std::mem::take(&mut queue.holds_up))
+        queue.is_stuck = false;
+        Poll::Ready(queue.holds_up_since_ms.take().is_some())
+    }
+
+    /// Since when it pauses reading.
+    pub(super) fn holds_up_since_ms(&self) -> Option<u64> {
+        lock(&self.queue).holds_up_since_ms
+    }
+
+    /// It no longer pauses reading, although it is full.
+    pub(super) fn give_up(&self) {
+        let mut queue = lock(&self.queue);
+        queue.is_stuck = queue.holds_up_since_ms.take().is_some();
+    }
+
+    pub(super) fn dropped(&self) -> u64 {
+        lock(&self.queue).dropped
     }
 
     /// Ends the queue. Returns the waker to call.
@@ -111,7 +134,7 @@ impl Stream {
     pub(super) fn close(&self) -> (VecDeque<Message>, bool) {
         let mut queue = lock(&self.queue);
         queue.end.get_or_insert(Error::Closed);
-        (std::mem::take(&mut queue.messages), std::mem::take(&mut queue.holds_up))
+        (std::mem::take(&mut queue.messages), queue.holds_up_since_ms.take().is_some())
     }
 }
 

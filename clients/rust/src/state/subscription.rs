@@ -64,6 +64,11 @@ impl Subscription {
         self.granted.1.as_deref()
     }
 
+    /// The number of QoS 0 messages that were dropped because the application did not read fast enough.
+    pub fn dropped(&self) -> u64 {
+        self.stream.dropped()
+    }
+
     /// Acknowledges a message if automatic acknowledgement is off. A second call does nothing.
     pub fn acknowledge(&self, token: AckToken) {
         self.refuse(token, PubAckReason::Success);
@@ -127,7 +132,8 @@ impl Subscription {
         let messages = std::mem::take(&mut self.batch).into_iter().chain(left);
         handle.shared.with(|state| {
             state.routes.stop_holding_up(held_up);
-            if let Some(token) = previous {
+            // The application may have failed on it. If the session goes on, the server sends it again.
+            if let Some(token) = previous.filter(|_| tell) {
                 state.acknowledge(token, PubAckReason::Success);
             }
             let left = state.routes.remove(self.route);

@@ -93,8 +93,8 @@ fn sent_and_queued_messages_continue_after_a_restart() {
         assert!(!script.machine.is_settled(), "there is something left to do");
         script.connect(true, &[]);
         let expected = [
-            ("PUBLISH", 2, true, b"sent".to_vec()),
             ("PUBREL", 3, false, vec![]),
+            ("PUBLISH", 2, true, b"sent".to_vec()),
             ("PUBLISH", 4, true, b"sent too".to_vec()),
             ("PUBLISH", 5, false, b"waits".to_vec()),
         ];

@@ -12,6 +12,7 @@ const MIN_DELAY_MS = 500;
 const address = process.argv[2];
 let client;
 let timeoutMs;
+let queueMessages;
 /** The subscriptions, newest last. */
 const subscriptions = [];
 /** Messages that wait for the command `acknowledge`, by payload. */
@@ -30,6 +31,7 @@ function settings(words) {
   const number = (name) => (given.has(name) ? Number(given.get(name)) : undefined);
   const maxDelayMs = number("attempts_ms");
   timeoutMs = number("timeout_ms");
+  queueMessages = number("queue");
   return {
     clientId: given.get("client"),
     protocolVersion: number("version"),
@@ -53,6 +55,7 @@ function watch() {
   client.on("closed", ({ error }) => {
     if (error !== null) print("ended", error.code, hex(error.reason));
   });
+  client.on("held_up", ({ subscription }) => print("held_up", ...subscription.filters));
   client.on("error", ({ code, detail, reason }) => {
     if (code === "subscribe_refused") print("lost", detail, code, hex(reason));
   });
@@ -66,6 +69,20 @@ function receive({ topic, qos, retain, payload }) {
 function hold(message) {
   held.set(message.text(), message);
   receive(message);
+}
+
+/** Fails on the first message of a subscription. */
+async function stumble(subscription) {
+  let payload;
+  try {
+    for await (const message of subscription) {
+      receive(message);
+      payload = message.text();
+      throw new Error("stumbled");
+    }
+  } catch {
+    print("stumbled", payload);
+  }
 }
 
 async function subscribed(subscription) {
@@ -100,6 +117,13 @@ const COMMANDS = {
   },
   subscribe: ([qos, ...words]) => subscribed(client.subscribe(rest(words, 0), { qos: Number(qos) }, receive)),
   hold: ([qos, ...words]) => subscribed(client.subscribe(rest(words, 0), { qos: Number(qos), ack: "manual" }, hold)),
+  stall: ([qos, ...words]) =>
+    subscribed(client.subscribe(rest(words, 0), { qos: Number(qos), maxQueueMessages: queueMessages }, () => new Promise(() => undefined))),
+  async stumble([qos, ...words]) {
+    const subscription = client.subscribe(rest(words, 0), { qos: Number(qos) });
+    void stumble(subscription);
+    print("subscribed", rest(words, 0), await subscription.ready);
+  },
   acknowledge(words) {
     const payload = rest(words, 0);
     held.get(payload).acknowledge();

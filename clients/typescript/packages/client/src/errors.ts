@@ -47,6 +47,7 @@ export type MqttErrorCode =
   | "subscribe_refused"
   | "unsubscribe_refused"
   | "unsubscribed"
+  | "timeout"
   | "request_timeout"
   /** `detail` is the message of the responder. */
   | "request_failed"
@@ -64,6 +65,7 @@ export type MqttErrorCode =
   | "tls_client_certificate_refused"
   | "tls_no_shared_parameters"
   | "tls_not_supported"
+  | "tls_needed"
   | "tls_closed"
   | "tls_options";
 

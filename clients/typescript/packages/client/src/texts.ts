@@ -40,6 +40,7 @@ export const TEXTS: Readonly<Record<string, string>> = {
   subscribe_refused: "the server refused the subscription: the reason code says why",
   unsubscribe_refused: "the server refused the UNSUBSCRIBE: the reason code says why",
   unsubscribed: "the subscription was ended meanwhile: subscribe again if you still want it",
+  timeout: "no message arrived in time: check the topic filter, or wait longer",
   request_timeout: "no response arrived in time: check that a responder runs, or wait longer",
   request_failed: "the responder refused the request: its message says why",
   no_responder: "nobody has subscribed to the topic of the request: start a responder",
@@ -60,5 +61,6 @@ export const TEXTS: Readonly<Record<string, string>> = {
   tls_no_shared_parameters: "there is no version, cipher suite or protocol that both sides have: allow one",
   tls_not_supported: "the server does not speak TLS at this port: use its port for TLS",
   tls_closed: "the server ended the connection during the TLS handshake: its log says why",
+  tls_needed: "the server speaks TLS at this port: connect with mqtts:// or wss://",
   tls_options: "a certificate, a key or a setting of TLS is wrong on this side: correct it",
 };

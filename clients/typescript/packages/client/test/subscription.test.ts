@@ -3,6 +3,7 @@ import { describe, test } from "node:test";
 import { once, type ClientOptions, type Message, type Subscription } from "@tautwire/client";
 import type { PacketInit } from "@tautwire/mqtt-codec";
 import { createClient } from "./support/clients.js";
+import { FakeClock } from "./support/fake-clock.js";
 import { FakeBroker } from "./support/fake-broker.js";
 import { failure, settled } from "./support/waiting.js";
 
@@ -60,21 +61,22 @@ describe("loops", () => {
       const subscription = client.subscribe("t", { qos: 1 });
       await link.grant();
       for (const packetId of [1, 2, 3]) link.give(message(String(packetId), { qos: 1, packetId }));
-      for await (const each of subscription) {
-        assert.equal(each.text(), "1");
-        break;
-      }
-      assert.equal((await link.expect("puback")).packetId, 1);
+      await assert.rejects(async () => {
+        for await (const each of subscription) {
+          assert.equal(each.text(), "1");
+          throw new Error("on 1");
+        }
+      }, /on 1/);
       return { client, link, subscription };
     }
 
-    test("leaving a loop sends nothing to the server, and the next loop continues", async () => {
+    test("a loop that throws sends nothing to the server, and the next loop continues with its message", async () => {
       const { client, link, subscription } = await left(LASTING);
       // Neither PUBACK nor UNSUBSCRIBE has been sent.
       await link.fence();
       link.give(message("4", { qos: 1, packetId: 4 }));
-      assert.deepEqual(await take(subscription, 3), ["2", "3", "4"]);
-      assert.equal((await link.expect("puback")).packetId, 2);
+      assert.deepEqual(await take(subscription, 4), ["1", "2", "3", "4"]);
+      assert.equal((await link.expect("puback")).packetId, 1);
       await client.close({ drainMs: 0 });
     });
 
@@ -85,9 +87,9 @@ describe("loops", () => {
         const next = client.subscribe("t", { qos: 1 }, ...(how === "handler" ? [(each: Message) => seen.push(each.text())] : []));
         await link.grant();
         link.give(message("4", { qos: 1, packetId: 4 }));
-        if (how === "loop") seen.push(...(await take(next, 3)));
+        if (how === "loop") seen.push(...(await take(next, 4)));
         await settled();
-        assert.deepEqual(seen, ["2", "3", "4"]);
+        assert.deepEqual(seen, ["1", "2", "3", "4"]);
         await client.close({ drainMs: 0 });
       });
     }
@@ -95,8 +97,22 @@ describe("loops", () => {
     test("unsubscribe() ends it and acknowledges the queued messages", async () => {
       const { client, link, subscription } = await left(LASTING);
       void subscription.unsubscribe();
-      assert.deepEqual([(await link.expect("puback")).packetId, (await link.expect("puback")).packetId], [2, 3]);
+      for (const packetId of [1, 2, 3]) assert.equal((await link.expect("puback")).packetId, packetId);
       assert.deepEqual((await link.expect("unsubscribe")).filters, ["t"]);
+      await client.close({ drainMs: 0 });
+    });
+
+    test("a message that was acknowledged before the loop was left is not delivered again", async () => {
+      const { client, link } = await connected(LASTING);
+      const subscription = client.subscribe("t", { qos: 1 });
+      await link.grant();
+      for (const packetId of [1, 2]) link.give(message(String(packetId), { qos: 1, packetId }));
+      for await (const each of subscription) {
+        each.acknowledge();
+        break;
+      }
+      assert.equal((await link.expect("puback")).packetId, 1);
+      assert.deepEqual(await take(subscription, 1), ["2"]);
       await client.close({ drainMs: 0 });
     });
 
@@ -208,6 +224,54 @@ describe("handlers", () => {
     await link.fence();
     finish();
     assert.equal((await link.expect("puback")).packetId, 3);
+    await client.close();
+  });
+
+  for (const concurrency of [undefined, 3]) {
+    const most = concurrency ?? 1;
+    test(`at most ${most} at once at any QoS, in order, and the others wait in the bounded queue`, async () => {
+      const { client, link } = await connected();
+      const begun: string[] = [];
+      const ends: (() => void)[] = [];
+      const options = { qos: 1, concurrency, maxQueueMessages: 5 } as const;
+      const subscription = client.subscribe("t", options, (each) => {
+        begun.push(each.text());
+        return new Promise<void>((resolve) => ends.push(resolve));
+      });
+      await link.grant();
+      for (let n = 0; n < 20; n++) link.give(message(String(n), n % 2 === 0 ? {} : { qos: 1, packetId: n }));
+      await settled();
+      assert.deepEqual([begun.length, subscription.queued, link.isPaused], [most, 5, true]);
+      while (begun.length < 20 || ends.length > 0) {
+        ends.shift()?.();
+        await settled();
+        assert.ok(ends.length <= most);
+      }
+      assert.deepEqual(begun, Array.from({ length: 20 }, (_, n) => String(n)));
+      for (let n = 1; n < 20; n += 2) assert.equal((await link.expect("puback")).packetId, n);
+      await client.close();
+    });
+  }
+
+  test("a thenable is awaited, also a lazy one", async () => {
+    const { client, link } = await connected();
+    let settle: (() => void) | undefined;
+    const query = { then: (resolve: () => void) => (settle = resolve) };
+    client.subscribe("t", { qos: 1 }, () => query);
+    await link.grant();
+    link.give(message("x", { qos: 1, packetId: 3 }));
+    await link.fence();
+    assert.ok(settle);
+    settle();
+    assert.equal((await link.expect("puback")).packetId, 3);
+    await client.close();
+  });
+
+  test("concurrency is a whole number from 1", async () => {
+    const { client } = await connected();
+    for (const concurrency of [0, 1.5, NaN]) {
+      assert.throws(() => client.subscribe("t", { concurrency }, () => undefined), { code: "invalid_options" });
+    }
     await client.close();
   });
 
@@ -328,6 +392,42 @@ describe("backpressure", () => {
     assert.ok(client.counters.pauses >= 1);
     await client.close();
   });
+
+  for (const how of ["loop", "handler"]) {
+    test(`a slow ${how} pauses reading for a second at most; then the client names it, and drops what does not fit`, async () => {
+      const clock = new FakeClock();
+      const { client, link } = await connected({ clock });
+      const heldUp: unknown[] = [];
+      client.on("held_up", ({ subscription }) => heldUp.push(subscription));
+      const ends: (() => void)[] = [];
+      const handler = () => new Promise<void>((resolve) => ends.push(resolve));
+      const slow = client.subscribe("t", { maxQueueMessages: 10 }, ...(how === "handler" ? [handler] : []));
+      const loop = how === "loop" ? slow[Symbol.asyncIterator]() : undefined;
+      await link.grant();
+      const fast = client.subscribe("fast");
+      const arrived = take(fast, 1);
+      await link.grant();
+      link.give(...flood(100), message("x", { topic: "fast" }));
+      await settled();
+      await clock.advance(999);
+      assert.deepEqual([link.isPaused, heldUp], [true, []]);
+      await clock.advance(1);
+      assert.deepEqual(await arrived, ["x"]);
+      const begun = how === "handler" ? 1 : 0;
+      assert.deepEqual([heldUp, slow.queued, slow.dropped, fast.dropped], [[slow], 10, 90 - begun, 0]);
+      assert.equal(client.counters.heldUp, 1);
+      // When half of the queue is free, it may pause reading again.
+      for (let n = 0; n < 6; n++) {
+        if (loop === undefined) ends.shift()?.();
+        else await loop.next();
+        await settled();
+      }
+      link.give(...flood(20));
+      await settled();
+      assert.equal(link.isPaused, true);
+      await client.close({ drainMs: 0 });
+    });
+  }
 
   test("pause within one chunk of bytes", async () => {
     const { client, link } = await connected();

@@ -1,5 +1,5 @@
 import type { Extension } from "./extension.js";
-import { type Bytes, bytesOf, checkExtensions, checkOffset, limit, viewOf } from "./input.js";
+import { type Bytes, bytesOf, checkExtensions, checkOffset, checkOptionNames, limit, viewOf } from "./input.js";
 import { read, Reader } from "./reader.js";
 
 export interface DecoderOptions {
@@ -39,6 +39,11 @@ export interface DecoderOptions {
   readonly generate?: boolean | "auto" | undefined;
 }
 
+const NAMES = [
+  "int64", "maps", "binary", "strictUtf8", "timestamps", "maxDepth", "maxBytes", "maxStringBytes", "maxBinaryBytes", "maxArrayItems",
+  "maxMapEntries", "extensions", "learnShapes", "generate",
+] as const satisfies readonly (keyof DecoderOptions)[];
+
 /** A value and its encoded size. */
 export interface Decoded {
   readonly value: unknown;
@@ -56,6 +61,7 @@ export class Decoder {
 
   /** @throws MsgpackError `invalid_options`: a limit is not a number from 0 (`Infinity` is allowed), or an extension type is invalid */
   constructor(options: DecoderOptions = {}) {
+    checkOptionNames(options, NAMES);
     this.options = options;
     this.reader = new Reader({
       int64: options.int64 ?? "safe",

@@ -53,5 +53,5 @@ export function invalidArgument(detail: string): never {
 }
 
 export function invalidOption(detail: string): never {
-  throw new MsgpackError("invalid_options", 0, "an option is out of range: correct it", detail);
+  throw new MsgpackError("invalid_options", 0, "an option is wrong: correct it", detail);
 }

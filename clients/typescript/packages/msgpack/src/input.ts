@@ -40,6 +40,13 @@ export function checkOffset(offset: unknown, length: number, what: string): void
   invalidArgument(`the offset is ${typeof offset === "number" ? offset : kindOf(offset)}, ${what} has ${length} bytes`);
 }
 
+/** Refuses unknown options: a misspelt limit would be no limit. */
+export function checkOptionNames(options: object, known: readonly string[]): void {
+  for (const [name, value] of Object.entries(options)) {
+    if (value !== undefined && !known.includes(name)) invalidOption(`there is no option ${name}; known: ${known.join(", ")}`);
+  }
+}
+
 /** Returns a limit, or its default. Infinity is allowed, NaN is not. */
 export function limit(name: string, given: unknown, otherwise: number): number {
   if (given === undefined) return otherwise;

@@ -23,6 +23,12 @@ test("a limit is a number from 0, or it is refused", () => {
   }
 });
 
+test("an unknown option is refused, because a misspelt limit would be none", () => {
+  for (const each of [Encoder, Decoder, StreamDecoder]) {
+    assert.throws(() => new each({ maxBytess: 10 }), { code: "invalid_options", message: /there is no option maxBytess; known: .*maxBytes/ });
+  }
+});
+
 test("an error message contains the problem, the position, and the code", () => {
   const message = (run) => {
     try {
@@ -33,7 +39,7 @@ test("an error message contains the problem, the position, and the code", () => 
     }
     return "nothing";
   };
-  assert.equal(message(() => new Decoder({ maxDepth: NaN })), "an option is out of range: correct it (maxDepth is NaN, not a number from 0) [invalid_options]");
+  assert.equal(message(() => new Decoder({ maxDepth: NaN })), "an option is wrong: correct it (maxDepth is NaN, not a number from 0) [invalid_options]");
   assert.equal(message(() => decode(Uint8Array.of(0x91))), "the input ends before the value does (at byte 1) [truncated]");
   assert.equal(message(() => encodeInto(1, new Uint8Array(1), 2)), "an argument is wrong: correct the call (the offset is 2, the target has 1 bytes) [invalid_argument]");
   assert.ok(!message(() => decode("secret")).includes("secret"));

@@ -11,8 +11,9 @@ const SHORT_UNITS = 21_845;
 const SHOWN_MAX = 80;
 
 /** @throws {MqttError} `invalid_argument` */
-export function checkTopic(topic: string): void {
+export function checkTopic(topic: unknown): asserts topic is string {
   // The regular expression accepts valid topics faster than the codec, which says what is wrong with the others.
+  if (typeof topic !== "string") throw new MqttError("invalid_argument", `the topic is ${typeof topic}: must be a string`);
   if (topic.length > SHORT_UNITS || !/^[^+#\0\p{Surrogate}]+$/u.test(topic)) checkPacket({ type: "publish", topic }, topic);
 }
 
@@ -26,6 +27,7 @@ export function checkQoS(qos: unknown): void {
  * @throws {MqttError} `invalid_argument`
  */
 export function checkRequest(filter: string, { qos, noLocal, retainHandling }: FilterOptions): void {
+  if (typeof (filter as unknown) !== "string") throw new MqttError("invalid_argument", `a filter is ${typeof filter}: must be a string`);
   if (qos !== undefined) checkQoS(qos);
   checkPacket({ type: "subscribe", packetId: 1, requests: [{ filter, noLocal, retainHandling }] }, filter);
 }

@@ -49,12 +49,13 @@ export interface CloseOptions {
 }
 
 const DEFAULT_DRAIN_MS = 5_000;
+const DEFAULT_READ_PAUSE_MS = 1_000;
 const NOTHING_TO_STOP = (): void => undefined;
 /** The names of all {@link PublishOptions}. */
 const PUBLISH_NAMES = "qos retain properties codec signal";
 /** The names of all {@link TopicSubscribeOptions}. */
 const SUBSCRIBE_NAMES =
-  "qos noLocal retainAsPublished retainHandling userProperties ack codec signal maxQueueMessages maxQueueBytes overflow subscriptionIdentifier params";
+  "qos noLocal retainAsPublished retainHandling userProperties ack concurrency codec signal maxQueueMessages maxQueueBytes overflow subscriptionIdentifier params";
 
 /** The local subscriptions to one filter, which share one subscription on the server. */
 interface Entry {
@@ -185,6 +186,7 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
         return this.connection.written();
       }
       if (typeof topic === "string") return this.publishNow(topic, a, (b ?? {}), undefined);
+      if (!(topic instanceof Object && "name" in topic)) checkTopic(topic);
       return this.publishNow(topic.name(a as Record<string, string>), b, c ?? {}, topic.codec);
     } catch (error) {
       const failure = asMqttError(error, "invalid_argument");
@@ -330,6 +332,10 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     const options = { ...(typeof a === "object" ? a : undefined) } as TopicSubscribeOptions<string, unknown>;
     const handler = (typeof a === "function" ? a : b) as MessageHandler | undefined;
     checkNames(options, SUBSCRIBE_NAMES);
+    const { concurrency = 1 } = options;
+    if (!Number.isInteger(concurrency) || concurrency < 1) {
+      throw new MqttError("invalid_options", "concurrency: must be an integer from 1");
+    }
     const topic = what instanceof Object && "filterFor" in what ? what : undefined;
     const filters = topic === undefined ? [what as string].flat() : [topic.filterFor(options.params ?? {})];
     if (filters.length === 0) throw new MqttError("invalid_argument", "no topic filter");
@@ -457,6 +463,21 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     this.fullSubscriptions += isFull ? 1 : -1;
     const changes = isFull ? this.fullSubscriptions === 1 : this.fullSubscriptions === 0;
     if (changes) this.connection.pause(isFull);
+  }
+
+  /** @internal */
+  afterReadPause(callback: () => void): () => void {
+    const clock = this.options.clock ?? systemClock;
+    const timer = clock.setTimeout(callback, this.options.maxReadPauseMs ?? DEFAULT_READ_PAUSE_MS);
+    return () => {
+      clock.clearTimeout(timer);
+    };
+  }
+
+  /** @internal */
+  onHeldUp(subscription: Subscription): void {
+    this.connection.counters.heldUp++;
+    this.emit("held_up", { subscription });
   }
 
   // Receiving.

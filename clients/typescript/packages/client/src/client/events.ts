@@ -2,6 +2,7 @@ import type { Connack } from "@tautwire/mqtt-codec";
 import type { MqttError } from "../errors.js";
 import type { PacketOutline } from "../session/trace.js";
 import type { Message } from "./message.js";
+import type { Subscription } from "./subscription.js";
 
 /** The state of a client. `waiting`: between two attempts to connect. */
 export type ClientState = "connecting" | "connected" | "waiting" | "closing" | "closed";
@@ -21,6 +22,11 @@ export interface ClientEvents {
    * `ready` and loops are not in use.
    */
   error: MqttError;
+  /**
+   * The full queue of a subscription has paused reading for `maxReadPauseMs`. Reading continues, and QoS 0 messages that do not fit are
+   * dropped until half of the queue is free.
+   */
+  held_up: { subscription: Subscription };
   /** A message that matches no subscription. With listeners, these have to acknowledge it. */
   message: Message;
 }

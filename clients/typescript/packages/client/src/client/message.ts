@@ -17,6 +17,8 @@ export interface MessageContext {
 /** A received message. */
 export class Message<T = unknown, Params = unknown> {
   private parsed: unknown = NOT_PARSED;
+  /** @internal */
+  isAcknowledged = false;
 
   constructor(
     private readonly packet: Publish,
@@ -107,6 +109,7 @@ export class Message<T = unknown, Params = unknown> {
    * `reason`: 0, or a reason code of 0x80 or higher to refuse the message (section 3.4.2.1, MQTT 5.0).
    */
   acknowledge(reason = 0): void {
+    this.isAcknowledged = true;
     const { done } = this;
     this.done = null;
     done?.(reason);

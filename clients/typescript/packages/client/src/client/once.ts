@@ -15,7 +15,7 @@ export interface OnceOptions<T = unknown> extends SubscribeOptions<T> {
  * Resolves with the first message on a topic filter, or on one of several. A retained message counts, unless `retainHandling` is 2. The
  * subscription ends after the message.
  *
- * Rejects with {@link MqttError}: `canceled` by the signal or the timeout, `subscribe_refused`, `closed`.
+ * Rejects with {@link MqttError}: `timeout`, `canceled` by the signal, `subscribe_refused`, `closed`.
  *
  * @throws {MqttError} As `subscribe`.
  */
@@ -31,8 +31,10 @@ export function once<T = unknown>(
   const onAbort = () => {
     ending.abort(signal?.reason);
   };
+  let expired: MqttError | undefined;
   const onTimeout = () => {
-    ending.abort(new Error(`no message within ${timeoutMs!} ms`));
+    expired = new MqttError("timeout", `${subscription.filters.join(", ")}, ${timeoutMs!} ms`);
+    ending.abort(expired);
   };
   const timer = timeoutMs === undefined ? undefined : clock.setTimeout(onTimeout, timeoutMs);
   signal?.addEventListener("abort", onAbort);
@@ -43,6 +45,8 @@ export function once<T = unknown>(
       const next = await loop.next();
       if (next.done === true) throw new MqttError("closed");
       return next.value;
+    } catch (error) {
+      throw expired ?? error;
     } finally {
       clock.clearTimeout(timer);
       signal?.removeEventListener("abort", onAbort);

@@ -70,6 +70,8 @@ export interface ClientOptions {
   topicAliasMaximum?: number | undefined;
   /** How many topic aliases the client uses, if the server allows them. Default: 32; 0 for none. MQTT 5.0. */
   maxTopicAliases?: number | undefined;
+  /** How long the full queue of one subscription may pause reading for all of them, in milliseconds. Default: 1,000. */
+  maxReadPauseMs?: number | undefined;
   /** How many bytes a transport may buffer before messages wait in the queue. Default: 1 MiB. */
   writeBufferBytes?: number | undefined;
   /** Whether subscriptions get identifiers, which distinguish overlapping subscriptions. Default: true. MQTT 5.0. */
@@ -102,7 +104,7 @@ type Headers = Readonly<Record<string, string>>;
 
 /** The names of all {@link ClientOptions}. */
 const CLIENT_NAMES =
-  "protocolVersion clientId userName password credentials cleanStart sessionExpiryS keepAliveS pingTimeoutMs connectTimeoutMs will reconnect queue queueQoS0 maxInflight onSessionLost store receiveMaximum maximumPacketSize topicAliasMaximum maxTopicAliases writeBufferBytes subscriptionIdentifiers userProperties requestResponseInformation authentication codecs topicCodecs tls headers transport diagnostics signal clock";
+  "protocolVersion clientId userName password credentials cleanStart sessionExpiryS keepAliveS pingTimeoutMs connectTimeoutMs will reconnect queue queueQoS0 maxInflight onSessionLost store receiveMaximum maximumPacketSize topicAliasMaximum maxTopicAliases maxReadPauseMs writeBufferBytes subscriptionIdentifiers userProperties requestResponseInformation authentication codecs topicCodecs tls headers transport diagnostics signal clock";
 const RECONNECT_NAMES = "minDelayMs maxDelayMs maxAttempts shouldRetry";
 const QUEUE_NAMES = "maxMessages maxBytes policy";
 const WILL_NAMES = "topic payload qos retain properties";

@@ -143,7 +143,9 @@ class Requests {
       this.client.counters.lateResponses++;
       return;
     }
-    const failure = userProperties.find(([name]) => name === ERROR_PROPERTY)?.[1];
+    // A response with a payload is a success, whatever user properties it has.
+    const isEmpty = response.payload.length === 0;
+    const failure = isEmpty ? userProperties.find(([name]) => name === ERROR_PROPERTY)?.[1] : undefined;
     if (failure === undefined) waiting.resolve(response);
     else waiting.reject(new MqttError("request_failed", failure));
   }

@@ -9,22 +9,25 @@ import { Message, type Acknowledge, type MessageContext } from "./message.js";
 
 /** Options of a subscription. */
 export interface SubscribeOptions<T = unknown> extends FilterOptions {
+  /** How many messages a handler may process at once. Default: 1, so that they are processed in their order. */
+  concurrency?: number | undefined;
   /**
    * When QoS 1 and 2 messages are acknowledged. `auto` (default): when the loop requests the next message, when the
-   * handler returns, or when the promise that it returns settles. `manual`: when you call {@link Message.acknowledge}.
+   * handler returns, or when the promise, or any other thenable, that it returns settles. `manual`: when you call {@link Message.acknowledge}.
    */
   ack?: "auto" | "manual" | undefined;
   /** How payloads are decoded. */
   codec?: PayloadCodec<T> | undefined;
   /** Ends the subscription. */
   signal?: AbortSignal | undefined;
-  /** How many messages may wait for the loop before `overflow` applies. Default: 1,000. */
+  /** How many messages may wait for the loop or the handler before `overflow` applies. Default: 1,000. */
   maxQueueMessages?: number | undefined;
-  /** How many bytes of payload may wait for the loop before `overflow` applies. Default: 16 MiB. */
+  /** How many bytes of payload may wait for them before `overflow` applies. Default: 16 MiB. */
   maxQueueBytes?: number | undefined;
   /**
-   * What happens when the queue is full. `pause` (default): the client pauses reading until there is room, so that the server
-   * has to wait. While an operation waits for the server, it keeps reading and drops QoS 0 messages that do not fit.
+   * What happens when the queue is full. `pause` (default): the client pauses reading until half of it is free, so that the server
+   * has to wait; after `maxReadPauseMs` of the client, and while an operation waits for the server, it reads and drops QoS 0
+   * messages that do not fit.
    * `drop-oldest` and `drop-newest`: QoS 0 messages are dropped. QoS 1 and 2 messages are never dropped: the receive maximum
    * limits them. Dropped messages are counted.
    */
@@ -33,13 +36,17 @@ export interface SubscribeOptions<T = unknown> extends FilterOptions {
   subscriptionIdentifier?: number | undefined;
 }
 
-/** Handles each message of a subscription. A returned promise delays the acknowledgement. */
+/** Handles the messages of a subscription, one after another. It awaits a returned promise, or any other thenable. */
 export type MessageHandler<T = unknown, Params = unknown> = (message: Message<T, Params>) => unknown;
 
 /** The functions of the client that a subscription uses. */
 export interface SubscriptionOwner {
-  /** The queue of a subscription with a loop has become full, or has room again. */
+  /** The queue of a subscription with a loop or a handler pauses reading, or no longer does. */
   onFull(isFull: boolean): void;
+  /** Calls back when a queue has paused reading for as long as it may. Returns a function that cancels it. */
+  afterReadPause(callback: () => void): () => void;
+  /** A queue has paused reading for as long as it may. */
+  onHeldUp(subscription: Subscription): void;
   onError(error: MqttError): void;
   remove(subscription: Subscription): Promise<void>;
   /** Whether the session outlives the client. */
@@ -62,6 +69,7 @@ interface Waiting {
 
 const DEFAULT_QUEUE_MESSAGES = 1_000;
 const DEFAULT_QUEUE_BYTES = 16 * 1024 * 1024;
+const NOTHING_TO_CANCEL = (): void => undefined;
 const END: IteratorResult<Message, undefined> = { value: undefined, done: true };
 
 /**
@@ -74,7 +82,7 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
   /** @internal Whether the server has granted all filters. */
   isGranted = false;
   private isWatched = false;
-  /** The messages that wait for a loop. */
+  /** The messages that wait for a loop or the handler. */
   private readonly queue = new Deque<Queued>();
   private queueBytes = 0;
   private readonly waiting = new Deque<Waiting>();
@@ -83,6 +91,13 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
   /** @internal Whether all loops have been left and messages wait for a new one. */
   isLeft = false;
   private isFull = false;
+  /** Whether the full queue has paused reading for as long as it may. */
+  private isStuck = false;
+  private cancelPause = NOTHING_TO_CANCEL;
+  private droppedMessages = 0;
+  /** The messages that the handler is processing. */
+  private running = 0;
+  private readonly concurrency: number;
   /** @internal Whether the subscription has ended. */
   isOver = false;
   private failure: MqttError | null = null;
@@ -102,6 +117,7 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
   ) {
     this.maxMessages = options.maxQueueMessages ?? DEFAULT_QUEUE_MESSAGES;
     this.maxBytes = options.maxQueueBytes ?? DEFAULT_QUEUE_BYTES;
+    this.concurrency = options.concurrency ?? 1;
     this.context = { codec: (options.codec ?? topic?.codec), topic, codecFor: owner.codecFor };
   }
 
@@ -119,9 +135,14 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
     return !this.isGranted && (this.isWatched || this.loops > 0);
   }
 
-  /** The number of messages that wait for a loop. */
+  /** The number of messages that wait for a loop or the handler. */
   get queued(): number {
     return this.queue.length;
+  }
+
+  /** The number of QoS 0 messages that were dropped because the queue was full. */
+  get dropped(): number {
+    return this.droppedMessages;
   }
 
   /** Ends the subscription, and its loops once they have received the queued messages. Resolves when the server has confirmed it. */
@@ -141,11 +162,9 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
 
   /** @internal Resolves with the next message for a loop. */
   take(loop: Loop): Promise<IteratorResult<Message>> {
-    const next = this.queue.shift();
+    const next = this.shift();
     if (next !== undefined) {
-      this.queueBytes -= next.bytes;
-      if (this.isFull) this.updateFull();
-      loop.last = next.message;
+      loop.last = next;
       return Promise.resolve({ value: next.message, done: false });
     }
     if (this.failure !== null) return Promise.reject(this.failure);
@@ -155,9 +174,11 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
     });
   }
 
-  /** @internal A loop has been left. */
-  leave(): void {
+  /** @internal A loop has been left while it processed `last`. */
+  leave(last: Queued | null): void {
     this.loops--;
+    if (last !== null && (this.isManual || !this.owner.outlives || this.isOver)) this.settle(last.message);
+    else if (last !== null) this.putBack(last);
     if (this.owner.outlives) {
       // The queued messages wait for the next loop.
       this.isLeft = this.loops === 0 && !this.isOver;
@@ -165,6 +186,26 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
     } else {
       this.drop();
     }
+  }
+
+  private putBack(last: Queued): void {
+    // The loop may have failed on it.
+    if (last.qos === 0 || last.message.isAcknowledged) return;
+    this.queue.prepend([last]);
+    this.queueBytes += last.bytes;
+  }
+
+  /** @internal Acknowledges a processed message, unless the application does that itself. */
+  settle(message: Message): void {
+    if (!this.isManual) message.acknowledge();
+  }
+
+  private shift(): Queued | undefined {
+    const next = this.queue.shift();
+    if (next === undefined) return undefined;
+    this.queueBytes -= next.bytes;
+    if (this.isFull) this.updateFull();
+    return next;
   }
 
   /** @internal Ends the subscription and drops its queued messages. */
@@ -183,14 +224,11 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
   /** @internal Takes over the queue of a subscription without a loop, and ends that subscription without an UNSUBSCRIBE. */
   takeOver(left: Subscription): void {
     for (const { message, qos, bytes } of left.queue.drain()) {
-      const converted = message.within<T, Params>(this.context);
-      if (this.handler === undefined) {
-        this.queue.push({ message: converted, qos, bytes });
-        this.queueBytes += bytes;
-      } else {
-        this.handle(this.handler, converted);
-      }
+      this.queue.push({ message: message.within<T, Params>(this.context), qos, bytes });
+      this.queueBytes += bytes;
     }
+    this.runHandler();
+    this.updateFull();
     left.finish(null);
   }
 
@@ -202,9 +240,13 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
   /** @internal Delivers a message. `done`: acknowledges it, for QoS 1 and 2. */
   deliver(packet: Publish, done: Acknowledge | null): void {
     const message = new Message<T, Params>(packet, this.context, done);
-    const { handler } = this;
-    if (handler !== undefined) {
-      this.handle(handler, message);
+    if (this.handler !== undefined) {
+      if (this.queue.length > 0 || this.running >= this.concurrency) {
+        this.enqueue(message, packet);
+      } else {
+        this.handle(this.handler, message);
+        this.runHandler();
+      }
       return;
     }
     const waiting = this.waiting.shift();
@@ -212,28 +254,44 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
       this.enqueue(message, packet);
       return;
     }
-    waiting.loop.last = message;
+    waiting.loop.last = { message, qos: packet.qos, bytes: packet.payload.length };
     waiting.resolve({ value: message, done: false });
   }
 
+  /** Passes queued messages to the handler. */
+  private runHandler(): void {
+    const { handler } = this;
+    while (handler !== undefined && this.running < this.concurrency) {
+      const next = this.shift();
+      if (next === undefined) return;
+      this.handle(handler, next.message as Message<T, Params>);
+    }
+  }
+
   private handle(handler: MessageHandler<T, Params>, message: Message<T, Params>): void {
+    this.running++;
     try {
       const result = handler(message);
-      if (result instanceof Promise) {
-        result.then(
-          () => {
-            if (!this.isManual) message.acknowledge();
-          },
-          (error: unknown) => {
-            this.onHandlerError(error, message);
-          },
-        );
-      } else if (!this.isManual) {
-        message.acknowledge();
+      if (isThenable(result)) {
+        void this.handleLater(result, message);
+        return;
       }
+      this.settle(message);
     } catch (error) {
       this.onHandlerError(error, message);
     }
+    this.running--;
+  }
+
+  private async handleLater(result: PromiseLike<unknown>, message: Message<T, Params>): Promise<void> {
+    try {
+      await result;
+      this.settle(message);
+    } catch (error) {
+      this.onHandlerError(error, message);
+    }
+    this.running--;
+    this.runHandler();
   }
 
   private onHandlerError(error: unknown, message: Message<T, Params>): void {
@@ -246,6 +304,7 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
     const { qos, payload } = packet;
     if (qos === 0 && this.hasNoRoom(payload.length)) {
       this.owner.counters.receivedDropped++;
+      this.droppedMessages++;
       if (this.options.overflow !== "drop-oldest" || !this.dropOldest()) return;
     }
     this.queue.push({ message, qos, bytes: payload.length });
@@ -267,14 +326,25 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
   }
 
   private updateFull(): void {
-    const mayPause = this.loops > 0 && (this.options.overflow ?? "pause") === "pause";
+    const mayPause = (this.loops > 0 || this.handler !== undefined) && (this.options.overflow ?? "pause") === "pause";
     // Resume reading only when half of the queue is free.
     const share = this.isFull ? 0.5 : 1;
     const isFull =
       mayPause && (this.queue.length >= this.maxMessages * share || this.queueBytes >= this.maxBytes * share);
     if (isFull === this.isFull) return;
     this.isFull = isFull;
-    this.owner.onFull(isFull);
+    this.cancelPause();
+    this.cancelPause = NOTHING_TO_CANCEL;
+    if (isFull) {
+      this.cancelPause = this.owner.afterReadPause(() => {
+        this.isStuck = true;
+        this.owner.onFull(false);
+        this.owner.onHeldUp(this as unknown as Subscription);
+      });
+    }
+    const wasStuck = this.isStuck;
+    this.isStuck = false;
+    if (!wasStuck) this.owner.onFull(isFull);
   }
 
   /** @internal Ends the subscription. If there is an error, loops throw it. */
@@ -290,33 +360,34 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
   }
 }
 
+function isThenable(result: unknown): result is PromiseLike<unknown> {
+  return typeof (result as PromiseLike<unknown> | null | undefined)?.then === "function";
+}
+
 /** One loop over a subscription. */
 class Loop implements AsyncIterableIterator<Message> {
   /** The message that the loop is processing. */
-  last: Message | null = null;
+  last: Queued | null = null;
   private isLeft = false;
 
   constructor(private readonly subscription: Subscription) {}
 
   next(): Promise<IteratorResult<Message>> {
     // A request for the next message means that the last one is processed.
-    this.finishLast();
+    if (this.last !== null) this.subscription.settle(this.last.message);
+    this.last = null;
     return this.subscription.take(this);
   }
 
   return(): Promise<IteratorResult<Message>> {
-    this.finishLast();
-    if (!this.isLeft) this.subscription.leave();
+    const { last } = this;
+    this.last = null;
+    if (!this.isLeft) this.subscription.leave(last);
     this.isLeft = true;
     return Promise.resolve(END);
   }
 
   [Symbol.asyncIterator](): this {
     return this;
-  }
-
-  private finishLast(): void {
-    if (!this.subscription.isManual) this.last?.acknowledge();
-    this.last = null;
   }
 }

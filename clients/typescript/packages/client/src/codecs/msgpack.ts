@@ -1,4 +1,5 @@
 import { Decoder, Encoder, type DecoderOptions, type EncoderOptions } from "@tautwire/msgpack";
+import { checkNames } from "../client/options.js";
 import type { PayloadCodec } from "./codec.js";
 
 /** Options of {@link msgpack}. */
@@ -11,6 +12,7 @@ export interface MsgpackOptions<T> {
 
 /** MessagePack. Without `parse` the type parameter is not checked at run time. */
 export function msgpack<T = unknown>(options: MsgpackOptions<T> = {}): PayloadCodec<T> {
+  checkNames(options, "encoder decoder parse");
   const encoder = new Encoder(options.encoder);
   const decoder = new Decoder(options.decoder);
   const { parse } = options;

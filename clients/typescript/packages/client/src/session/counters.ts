@@ -21,6 +21,8 @@ export interface Counters {
   unhandled: number;
   /** How often reading was paused because the queue of a subscription was full. */
   pauses: number;
+  /** How often the full queue of a subscription has paused reading for as long as it may. */
+  heldUp: number;
   /** Calls of `send` that returned false. */
   sendsRefused: number;
   /** Calls of `publish` with invalid arguments. */
@@ -43,6 +45,7 @@ export function newCounters(): Counters {
     receivedDropped: 0,
     unhandled: 0,
     pauses: 0,
+    heldUp: 0,
     sendsRefused: 0,
     mistakes: 0,
     lateResponses: 0,

@@ -34,7 +34,7 @@ export interface Outgoing {
   readonly since: number;
   packetId: number;
   stage: Stage;
-  /** The connection on which its PUBLISH was sent last; 0 if it was never sent. */
+  /** The last connection on which it counted against the server's Receive Maximum; 0 if it was never sent. */
   epoch: number;
   /** The result so far. */
   result: PublishResult;
@@ -68,11 +68,12 @@ export class OutgoingMessages {
   private queueBytes = 0;
   /** Exchanges of an earlier connection that must be resent. */
   private readonly resends = new Deque<Outgoing>();
-  /** How many more QoS 1 and 2 PUBLISH packets the server accepts (section 4.9). */
-  private quota = 0;
+  /** The exchanges that count against the server's Receive Maximum on this connection (section 4.9). */
+  private counted = 0;
+  /** The maximum of `counted`. */
+  private window = 0;
   /** Whether new messages are refused. */
   isClosing = false;
-  private highestQuota = 0;
   private readonly maxMessages: number;
   private readonly maxBytes: number;
   private readonly dropsOldest: boolean;
@@ -109,7 +110,7 @@ export class OutgoingMessages {
   /** Sends the message, or queues it. Rejects it if neither is possible. */
   publish(message: Outgoing): void {
     if (this.link.isUp && !this.link.isCongested && this.queue.length === 0 && this.resends.length === 0) {
-      if (message.qos === 0 || this.quota > 0) {
+      if (message.qos === 0 || this.counted < this.window) {
         this.transmit(message);
         return;
       }
@@ -119,7 +120,8 @@ export class OutgoingMessages {
 
   private enqueue(message: Outgoing): void {
     const { queue } = this;
-    while (queue.length >= this.maxMessages || this.queueBytes + message.size > this.maxBytes) {
+    // A message that is larger than the whole queue waits in it alone.
+    while (queue.length >= this.maxMessages || (queue.length > 0 && this.queueBytes + message.size > this.maxBytes)) {
       const oldest = this.dropsOldest ? this.takeQueued() : undefined;
       if (oldest === undefined) {
         this.counters.queueFull++;
@@ -161,13 +163,13 @@ export class OutgoingMessages {
     while (link.isUp && !link.isCongested) {
       const repeated = resends.peek();
       if (repeated !== undefined) {
-        if (repeated.stage === "sent" && this.quota === 0) return;
+        if (repeated.stage === "sent" && this.counted >= this.window) return;
         resends.shift();
         this.repeat(repeated);
         continue;
       }
       const next = queue.peek();
-      if (next === undefined || (next.qos > 0 && this.quota === 0)) return;
+      if (next === undefined || (next.qos > 0 && this.counted >= this.window)) return;
       this.takeQueued();
       this.transmit(next);
     }
@@ -198,13 +200,18 @@ export class OutgoingMessages {
       }
       this.put(message.topic, message.payload, message.retain, qos, message.packetId, isRepeated, properties);
       message.stage = "sent";
-      message.epoch = link.epoch;
-      this.quota--;
+      this.count(message);
     } catch (error) {
       if (!(error instanceof MqttError)) throw error;
       if (message.packetId !== 0) this.release(message);
       this.end(message, error);
     }
+  }
+
+  private count(message: Outgoing): void {
+    if (message.epoch === this.link.epoch) return;
+    message.epoch = this.link.epoch;
+    this.counted++;
   }
 
   private check(message: Outgoing): void {
@@ -285,6 +292,7 @@ export class OutgoingMessages {
     }
     if (message.stage === "sent") {
       message.stage = "released";
+      this.count(message);
       this.link.recorder?.released(message);
       // Keep the reason code of PUBREC, such as 0x10, because PUBCOMP does not repeat it.
       message.result = resultOf(packet);
@@ -302,8 +310,8 @@ export class OutgoingMessages {
   }
 
   private complete(message: Outgoing, result: PublishResult): void {
+    if (message.epoch === this.link.epoch) this.counted--;
     this.release(message);
-    this.quota = Math.min(this.quota + 1, this.highestQuota);
     this.end(message, result.reason < 0x80 ? null : new MqttError("publish_refused", message.topic, result), result);
     this.pump();
   }
@@ -315,13 +323,27 @@ export class OutgoingMessages {
 
   onConnected(isSessionPresent: boolean): void {
     const { limits, version } = this.link;
-    const window = this.maxInflight ?? (version === 5 ? DEFAULT_INFLIGHT : DEFAULT_INFLIGHT_V3);
-    this.highestQuota = this.quota = Math.min(limits.receiveMaximum ?? 65_535, window);
+    const maximum = this.maxInflight ?? (version === 5 ? DEFAULT_INFLIGHT : DEFAULT_INFLIGHT_V3);
+    this.window = Math.min(limits.receiveMaximum ?? 65_535, maximum);
+    this.counted = 0;
     this.resends.clear();
-    if (isSessionPresent) {
-      for (const message of this.inflight.values()) this.resends.push(message);
-    } else {
-      this.sessionLost();
+    if (isSessionPresent) this.resume();
+    else this.sessionLost();
+  }
+
+  /**
+   * Prepares the exchanges of a resumed session. PUBREL packets leave first, because exchanges that wait for PUBCOMP count
+   * [MQTT-3.3.4-7]: behind a PUBLISH that waits for room in the window they would wait forever.
+   */
+  private resume(): void {
+    const open = [...this.inflight.values()];
+    for (const message of open) {
+      if (message.stage !== "released") continue;
+      this.count(message);
+      this.resends.push(message);
+    }
+    for (const message of open) {
+      if (message.stage === "sent") this.resends.push(message);
     }
   }
 

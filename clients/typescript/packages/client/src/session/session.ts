@@ -74,6 +74,10 @@ export interface Receiver {
 /** With more unread bytes than this, the session reads although it is paused: 16 MiB. */
 const UNREAD_MAX_BYTES = 16 * 1024 * 1024;
 
+/** The first bytes of the alert with which a TLS port answers anything else. */
+const TLS_ALERT = 0x15;
+const TLS_VERSION = 0x03;
+
 /** The size of a 3.1.1 CONNACK. */
 const CONNACK_V3_BYTES = 4;
 
@@ -211,6 +215,7 @@ export class Session {
     const old = isNoConnack ? asV3Connack(this.head) : null;
     const code = isNoConnack ? "handshake_failed" : "protocol_error";
     if (old !== null) this.fail(refusal(old.reason, old.properties));
+    else if (isNoConnack && this.head[0] === TLS_ALERT && this.head[1] === TLS_VERSION) this.fail(new MqttError("tls_needed", "", { cause: error }));
     else this.protocolError(asMqttError(error, code), isDecodeError ? error.reason : 0x82);
   }
 
