@@ -20,7 +20,9 @@ const NUMBER_LAG_MAX: u64 = 8192;
 /// The number before the first message: low numbers of the session stay positive.
 const FIRST_NUMBER: u64 = 1 << 16;
 /// The longest wait for an acknowledgement of the stream.
-const ACK_TIMEOUT: Duration = Duration::from_secs(10);
+const ACK_TIMEOUT: Duration = Duration::from_secs(5);
+/// Messages without an acknowledgement of the stream.
+const IN_FLIGHT_MAX: usize = 1000;
 /// Bytes of the headers beside the topic.
 const HEADER_BYTES: usize = 512;
 
@@ -42,6 +44,30 @@ struct Connection {
     client: async_nats::Client,
     context: jetstream::Context,
     state: kv::Store,
+}
+
+impl Connection {
+    /// Publishes messages, with their subjects and headers, and waits until the stream has them.
+    async fn publish(&self, records: &[Record], messages: &mut [(String, HeaderMap)]) -> Result<(), SinkError> {
+        let bytes_max = self.client.server_info().max_payload;
+        let mut acknowledgements = Vec::with_capacity(records.len());
+        for (record, (subject, headers)) in records.iter().zip(messages) {
+            let message = &record.message;
+            if message.payload().len() + message.topic().len() + HEADER_BYTES > bytes_max {
+                let text =
+                    format!("the message is larger than max_payload of NATS ({bytes_max} bytes) [nats_too_large]");
+                return Err(SinkError::Refused(text));
+            }
+            let payload = message.payload().to_vec().into();
+            let published =
+                self.context.publish_with_headers(std::mem::take(subject), std::mem::take(headers), payload).await;
+            acknowledgements.push(published.map_err(|error| transient("a message cannot be published", error))?);
+        }
+        for acknowledgement in acknowledgements {
+            acknowledgement.await.map_err(|error| transient("the stream has not acknowledged a message", error))?;
+        }
+        Ok(())
+    }
 }
 
 /// Numbers messages of a session by their Packet Identifiers.
@@ -147,21 +173,8 @@ impl JetStream {
             put.map_err(|error| transient("the state cannot be written", error))?;
             self.stored_number = Some(self.numbers.last);
         }
-        let bytes_max = connection.client.server_info().max_payload;
-        let mut acknowledgements = Vec::with_capacity(records.len());
-        for (record, (subject, headers)) in records.iter().zip(messages) {
-            let message = &record.message;
-            if message.payload().len() + message.topic().len() + HEADER_BYTES > bytes_max {
-                return Err(SinkError::Refused(format!(
-                    "the message is larger than max_payload of NATS ({bytes_max} bytes) [nats_too_large]"
-                )));
-            }
-            let payload = message.payload().to_vec().into();
-            let published = connection.context.publish_with_headers(subject, headers, payload).await;
-            acknowledgements.push(published.map_err(|error| transient("a message cannot be published", error))?);
-        }
-        for acknowledgement in acknowledgements {
-            acknowledgement.await.map_err(|error| transient("the stream has not acknowledged a message", error))?;
+        for (records, messages) in records.chunks(IN_FLIGHT_MAX).zip(messages.chunks_mut(IN_FLIGHT_MAX)) {
+            connection.publish(records, messages).await?;
         }
         Ok(())
     }

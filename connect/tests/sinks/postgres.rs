@@ -102,9 +102,10 @@ fn poison_messages_become_dead_letters_and_block_nothing() {
             publish(&client, "sensors/a/reading", &format!(r#"{{"deviceId":"a","celsius":{celsius}}}"#)).await;
         }
         world.rows(2).await;
-        for expected in
-            ["contract reading: celsius: expected double, found a string", "PostgreSQL refuses a value of cold: SQLSTATE 23514"]
-        {
+        for expected in [
+            "contract reading: celsius: expected double, found a string",
+            "PostgreSQL refuses a value of cold: SQLSTATE 23514",
+        ] {
             let letter = letters.next().await.unwrap();
             let properties = letter.properties();
             let values: Vec<_> =
@@ -169,7 +170,7 @@ fn a_second_instance_takes_over_and_the_first_one_ends() {
 #[test]
 fn each_message_has_one_row_while_connector_broker_and_postgresql_are_killed() {
     run(NEEDED, async {
-        let count = number("CONNECT_MESSAGES", 20_000);
+        let count = number("CONNECT_MESSAGES", 100_000);
         let mut random = Random::new();
         let mut world = world("batch_messages = 500\nreceive_maximum = 1000\n").await;
         world.connector.start().await;

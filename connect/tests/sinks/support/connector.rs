@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use super::endpoint::Endpoint;
 use super::process::Process;
 use super::{free_port, wait_for};
 
@@ -103,7 +104,9 @@ impl Connector {
 }
 
 fn program(arguments: &[&str], config: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tautwire-connect"));
-    command.args(arguments).arg("--config").arg(config);
+    let built = env!("CARGO_BIN_EXE_tautwire-connect").into();
+    let mut command = Command::new(std::env::var_os("TAUTWIRE_CONNECT").unwrap_or(built));
+    let (name, secret) = Endpoint::environment();
+    command.env(name, secret).args(arguments).arg("--config").arg(config);
     command
 }

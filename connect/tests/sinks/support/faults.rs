@@ -23,6 +23,6 @@ impl Random {
 
     /// The time until the next fault.
     pub(crate) fn pause(&mut self) -> Duration {
-        Duration::from_millis(100 + self.below(1500))
+        Duration::from_millis(50 + self.below(700))
     }
 }

@@ -2,7 +2,9 @@
 
 pub(crate) mod broker;
 pub(crate) mod connector;
+pub(crate) mod endpoint;
 pub(crate) mod faults;
+pub(crate) mod nats;
 pub(crate) mod postgres;
 pub(crate) mod process;
 
