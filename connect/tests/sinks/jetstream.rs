@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use crate::support::broker::{Broker, publish, publish_readings};
 use crate::support::connector::Connector;
-use crate::support::faults::Random;
+use crate::support::faults::{Progress, Random};
 use crate::support::nats::Nats;
 use crate::support::{Folder, number, run, wait_for};
 
@@ -61,8 +61,8 @@ fn the_stream_has_each_message_once_while_connector_broker_and_nats_are_killed()
         world.connector.start().await;
         let client = world.broker.client("publisher");
         let publisher = tokio::spawn(async move { publish_readings(&client, count).await });
-        let mut kills = [0; 3];
-        while !(publisher.is_finished() && world.nats.count().await >= count) {
+        let (mut kills, mut progress) = ([0; 3], Progress::new());
+        while !progress.has_all(world.nats.count().await, count) {
             tokio::time::sleep(random.pause()).await;
             let fault = random.below(3) as usize;
             kills[fault] += 1;

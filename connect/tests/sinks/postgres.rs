@@ -2,7 +2,7 @@
 
 use crate::support::broker::{Broker, publish, publish_readings};
 use crate::support::connector::{Connector, SCHEMA};
-use crate::support::faults::Random;
+use crate::support::faults::{Progress, Random};
 use crate::support::postgres::Postgres;
 use crate::support::{Folder, number, run, wait_for};
 
@@ -29,6 +29,10 @@ async fn world(keys: &str) -> World {
 }
 
 impl World {
+    async fn distinct(&self) -> u64 {
+        self.postgres.number("SELECT count(DISTINCT number) FROM readings").await as u64
+    }
+
     async fn rows(&self, count: i64) {
         wait_for("rows", || async {
             (self.postgres.number("SELECT count(*) FROM readings").await == count).then_some(())
@@ -176,8 +180,8 @@ fn each_message_has_one_row_while_connector_broker_and_postgresql_are_killed() {
         world.connector.start().await;
         let client = world.broker.client("publisher");
         let publisher = tokio::spawn(async move { publish_readings(&client, count).await });
-        let mut kills = [0; 3];
-        loop {
+        let (mut kills, mut progress) = ([0; 3], Progress::new());
+        while !progress.has_all(world.distinct().await, count) {
             tokio::time::sleep(random.pause()).await;
             let fault = random.below(3) as usize;
             kills[fault] += 1;
@@ -185,13 +189,6 @@ fn each_message_has_one_row_while_connector_broker_and_postgresql_are_killed() {
                 0 => world.connector.restart(),
                 1 => world.broker.restart().await,
                 _ => world.postgres.restart().await,
-            }
-            if !world.connector.is_running() {
-                world.connector.restart();
-            }
-            let stored = world.postgres.number("SELECT count(DISTINCT number) FROM readings").await;
-            if publisher.is_finished() && stored == count as i64 {
-                break;
             }
         }
         publisher.await.unwrap();

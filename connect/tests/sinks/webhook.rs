@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use crate::support::broker::{Broker, publish, publish_readings};
 use crate::support::connector::Connector;
 use crate::support::endpoint::{Endpoint, SECRET_VARIABLE};
-use crate::support::faults::Random;
+use crate::support::faults::{Progress, Random};
 use crate::support::{Folder, number, run, wait_for};
 
 const NEEDED: &[&str] = &["TAUTWIRE"];
@@ -58,8 +58,8 @@ fn the_endpoint_gets_each_message_while_connector_broker_and_endpoint_are_killed
         world.connector.start().await;
         let client = world.broker.client("publisher");
         let publisher = tokio::spawn(async move { publish_readings(&client, count).await });
-        let mut kills = [0; 3];
-        while !(publisher.is_finished() && numbers(&world.endpoint).len() as u64 >= count) {
+        let (mut kills, mut progress) = ([0; 3], Progress::new());
+        while !progress.has_all(numbers(&world.endpoint).len() as u64, count) {
             tokio::time::sleep(random.pause()).await;
             let fault = random.below(3) as usize;
             kills[fault] += 1;

@@ -1,6 +1,8 @@
 //! Faults at random times, from a seed.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use super::DEADLINE;
 
 /// Numbers that a seed determines (xorshift).
 pub(crate) struct Random(u64);
@@ -24,5 +26,26 @@ impl Random {
     /// The time until the next fault.
     pub(crate) fn pause(&mut self) -> Duration {
         Duration::from_millis(50 + self.below(700))
+    }
+}
+
+/// Fails a test whose sink stores nothing more.
+pub(crate) struct Progress {
+    stored: u64,
+    since: Instant,
+}
+
+impl Progress {
+    pub(crate) fn new() -> Progress {
+        Progress { stored: 0, since: Instant::now() }
+    }
+
+    /// Notes how many different messages the target has; returns whether it has all of them.
+    pub(crate) fn has_all(&mut self, stored: u64, count: u64) -> bool {
+        if stored > self.stored {
+            *self = Progress { stored, since: Instant::now() };
+        }
+        assert!(self.since.elapsed() < DEADLINE, "the target has {stored} of {count} messages, and gets no more");
+        stored >= count
     }
 }
