@@ -6,7 +6,7 @@ use std::time::Duration;
 /// The delay after the first failure.
 const FIRST: Duration = Duration::from_millis(100);
 /// The longest delay.
-const LONGEST: Duration = Duration::from_secs(30);
+const LONGEST: Duration = Duration::from_secs(10);
 
 /// Doubles from [`FIRST`] to [`LONGEST`]; each delay is random between half and all of that value.
 #[derive(Debug, Default)]

@@ -1,13 +1,17 @@
 //! The session of a sink in the broker.
 
 use std::num::NonZeroU16;
+use std::time::Duration;
 
 use tautwire_client::{
-    Client, ConnectionEvent, Events, Limits, Message, NEVER_EXPIRES, Options, Subscribe, Subscription, Tls,
+    Client, ConnectionEvent, Events, Limits, Message, NEVER_EXPIRES, Options, Reconnect, Subscribe, Subscription, Tls,
 };
 
 use super::Record;
 use crate::config::{Broker, SinkConfig};
+
+/// A connector is one of few clients, so it need not wait as long as a fleet.
+const RECONNECT: Reconnect = Reconnect { min: Duration::from_millis(100), max: Duration::from_secs(5) };
 
 /// The client of a sink, with its messages.
 pub(super) struct Session {
@@ -86,6 +90,7 @@ fn options(broker: &Broker, sink: &SinkConfig) -> Result<Options, tautwire_clien
         .client_id(&sink.client_id)
         .persistent(if expiry.is_zero() { NEVER_EXPIRES } else { expiry })
         .receive_maximum(NonZeroU16::new(sink.receive_maximum).unwrap_or(NonZeroU16::MIN))
+        .reconnect(Some(RECONNECT))
         .limits(limits);
     if let Some(user) = &broker.user {
         options = options.user_name(user);

@@ -21,21 +21,8 @@ impl Broker {
         let data = folder.join("broker");
         let process = Process::new(move || {
             let mut command = Command::new(std::env::var_os("TAUTWIRE").unwrap());
-            command.args([
-                "serve",
-                "--threads",
-                "1",
-                "--listen",
-                &format!("127.0.0.1:{port}"),
-                "--set",
-                "log.level=error",
-            ]);
-            command.args([
-                "--set",
-                &format!("data.path={}", data.display()),
-                "--set",
-                "limits.session_queue_messages=2000000",
-            ]);
+            command.args(["serve", "--threads", "1", "--set", "log.level=error"]);
+            command.args(["--listen", &format!("127.0.0.1:{port}"), "--set", &format!("data.path={}", data.display())]);
             command.stdout(Stdio::null());
             command
         });

@@ -23,9 +23,10 @@ impl Random {
         self.0 % limit
     }
 
-    /// The time until the next fault.
+    /// The time until the next fault: usually long enough to recover from the last one.
     pub(crate) fn pause(&mut self) -> Duration {
-        Duration::from_millis(50 + self.below(700))
+        let limit_ms = if self.below(4) == 0 { 200 } else { 3000 };
+        Duration::from_millis(self.below(limit_ms))
     }
 }
 
