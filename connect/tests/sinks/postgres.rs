@@ -15,15 +15,19 @@ struct World {
     connector: Connector,
 }
 
+fn sink(postgres: &Postgres, keys: &str) -> String {
+    format!(
+        "type = 'postgresql'\nurl = '{}'\ntopics = ['sensors/{{device_id}}/reading']\ncontract = 'reading'\ntable = 'readings'\n{keys}",
+        postgres.url()
+    )
+}
+
 /// `keys` are further keys of the sink.
 async fn world(keys: &str) -> World {
     let folder = Folder::new();
     let postgres = Postgres::start(folder.path()).await;
     let broker = Broker::start(folder.path()).await;
-    let sink = format!(
-        "type = 'postgresql'\nurl = '{}'\ntopics = ['sensors/{{device_id}}/reading']\ncontract = 'reading'\ntable = 'readings'\n{keys}",
-        postgres.url()
-    );
+    let sink = sink(&postgres, keys);
     let connector = Connector::new(folder.path(), &broker.url(), &sink);
     World { folder, postgres, broker, connector }
 }
@@ -67,6 +71,8 @@ fn a_contract_that_grows_adds_a_column_and_keeps_the_rows() {
         };
         assert_eq!(row(0), ("a".into(), "18446744073709551615".into(), 21.5, None));
         assert_eq!(row(1), ("b".into(), "0".into(), 0.0, Some(true)));
+        let status: serde_json::Value = serde_json::from_slice(&world.connector.command(&["status"]).stdout).unwrap();
+        assert_eq!(status["sinks"][0]["counters"]["messages_stored"], 1);
     });
 }
 
@@ -200,5 +206,41 @@ fn each_message_has_one_row_while_connector_broker_and_postgresql_are_killed() {
             kills[0], kills[1], kills[2]
         );
         assert_eq!(world.postgres.number("SELECT count(*) FROM readings").await, count as i64);
+    });
+}
+
+/// Instances share the messages. At QoS 2 a message stays with the instance that has received it [MQTT-4.8.2-5].
+#[test]
+fn two_instances_of_a_shared_subscription_store_each_message_once_while_they_are_killed() {
+    run(NEEDED, async {
+        let count = number("CONNECT_MESSAGES", 50_000);
+        let mut random = Random::new();
+        let mut world = world("share = 'group'\nbatch_messages = 500\nreceive_maximum = 1000\n").await;
+        let sink = sink(&world.postgres, "share = 'group'\nbatch_messages = 500\nreceive_maximum = 1000\n");
+        let mut second = Connector::named("second", world.folder.path(), &world.broker.url(), &sink);
+        world.connector.start().await;
+        second.start().await;
+        let client = world.broker.client("publisher");
+        let publisher = tokio::spawn(async move { publish_readings(&client, count).await });
+        let (mut kills, mut progress) = ([0; 3], Progress::new());
+        while !progress.has_all(world.distinct().await, count) {
+            tokio::time::sleep(random.pause()).await;
+            let fault = random.below(3) as usize;
+            kills[fault] += 1;
+            match fault {
+                0 => world.connector.restart(),
+                1 => second.restart(),
+                _ => world.broker.restart().await,
+            }
+        }
+        publisher.await.unwrap();
+        for connector in [&mut world.connector, &mut second] {
+            connector.kill();
+            connector.run_once();
+        }
+        println!("killed the instances {} and {} times, the broker {} times", kills[0], kills[1], kills[2]);
+        assert_eq!(world.postgres.number("SELECT count(*) FROM readings").await, count as i64);
+        let instances = "SELECT count(DISTINCT client_id) FROM tautwire_connect_batches";
+        assert_eq!(world.postgres.number(instances).await, 2);
     });
 }

@@ -2,7 +2,7 @@
 
 use tokio_postgres::{Client, Transaction};
 
-use super::{BatchId, SinkError, explain, transient};
+use super::{BatchId, SinkError, transient};
 
 /// The tables. `IF NOT EXISTS` alone needs the right to create tables even if they exist.
 const TABLES: [(&str, &str); 2] = [
@@ -72,7 +72,8 @@ pub(super) async fn store(
                   INSERT INTO tautwire_connect_batches SELECT $1, $2, $3, $4 FROM own";
     let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
         [&client_id, &epoch, &batch, &identities, &keep_from.0, &keep_from.1];
-    let stored = transaction.execute(insert, &parameters).await.map_err(|error| explain(&error))?;
+    // Not the classes of `explain`: an error here is never about a message.
+    let stored = transaction.execute(insert, &parameters).await.map_err(|error| transient(&error))?;
     if stored == 0 {
         let text =
             format!("another instance runs with the client identifier {client_id}; this one ends [connect_superseded]");

@@ -32,18 +32,23 @@ pub(crate) struct Connector {
 impl Connector {
     /// `sink` has the keys of the sink but for its name.
     pub(crate) fn new(folder: &Path, broker_url: &str, sink: &str) -> Connector {
+        Connector::named("connect", folder, broker_url, sink)
+    }
+
+    /// An instance with a client identifier of its own.
+    pub(crate) fn named(client_id: &str, folder: &Path, broker_url: &str, sink: &str) -> Connector {
         let port = free_port();
         std::fs::create_dir_all(folder.join("contracts")).unwrap();
         std::fs::write(folder.join("contracts/contracts.toml"), CONTRACTS).unwrap();
         std::fs::write(folder.join("contracts/reading.proto"), SCHEMA).unwrap();
-        let path = folder.join("connect.toml");
+        let path = folder.join(format!("{client_id}.toml"));
         let head = format!(
-            "[broker]\nurl = '{broker_url}'\nclient_id = 'connect'\n[contracts]\npath = 'contracts'\n[http]\nlisten = '127.0.0.1:{port}'\n\
+            "[broker]\nurl = '{broker_url}'\nclient_id = '{client_id}'\n[contracts]\npath = 'contracts'\n[http]\nlisten = '127.0.0.1:{port}'\n\
              [[sink]]\nname = 'readings'\n"
         );
         std::fs::write(&path, head + sink).unwrap();
         let run = path.clone();
-        let log = folder.join("connect.log");
+        let log = folder.join(format!("{client_id}.log"));
         let process = Process::new(move || {
             let log = std::fs::File::options().create(true).append(true).open(&log).unwrap();
             let mut command = program(&["run"], &run);
