@@ -13,7 +13,7 @@ use toml::Spanned;
 
 use super::Broker;
 use super::error::{ConfigError, Source};
-use crate::mapping::{self, Mapping};
+use crate::mapping::{self, KeyField, Mapping};
 
 /// The largest `receive_maximum`: identities of twice as many messages must differ, of 65,535.
 pub(crate) const RECEIVE_MAXIMUM_MAX: u16 = 16_384;
@@ -41,6 +41,7 @@ pub(crate) struct SinkConfig {
 pub(crate) enum SinkKind {
     Postgresql { url: String, password: Option<String>, ca_file: Option<PathBuf>, table: String, mapping: Arc<Mapping> },
     Nats { url: String, credentials_file: Option<PathBuf>, subject: String },
+    Kafka { servers: String, topic: String, key: Option<KeyField>, properties: BTreeMap<String, String> },
     Webhook { url: String, secret: Option<String>, timeout: Duration },
 }
 
@@ -58,6 +59,7 @@ pub(crate) enum PayloadFormat {
 enum Type {
     Postgresql,
     Nats,
+    Kafka,
     Webhook,
 }
 
@@ -92,6 +94,12 @@ pub(super) struct SinkTable {
     key: Option<Spanned<Vec<Spanned<String>>>>,
     columns: Option<Spanned<BTreeMap<String, Spanned<String>>>>,
     subject: Option<Spanned<String>>,
+    /// The topic of Kafka.
+    topic: Option<Spanned<String>>,
+    /// The field that is the key of records of Kafka; without it, the MQTT topic.
+    key_field: Option<Spanned<String>>,
+    /// Further settings of librdkafka.
+    properties: Option<Spanned<BTreeMap<String, String>>>,
     credentials_file: Option<Spanned<PathBuf>>,
     /// The environment variable with the secret of signatures.
     secret_env: Option<Spanned<String>>,
@@ -151,6 +159,17 @@ impl Checks<'_> {
         value.ok()
     }
 
+    fn key_field(&mut self, path: &Spanned<String>, contract: Option<&Contract>) -> Option<KeyField> {
+        let found = contract.ok_or_else(|| "key_field needs a contract".to_owned());
+        match found.and_then(|contract| KeyField::find(contract, path.get_ref())) {
+            Ok(field) => Some(field),
+            Err(text) => {
+                self.fail(path.span(), "config_key", text);
+                None
+            }
+        }
+    }
+
     fn required<T: Default>(&mut self, value: Option<Spanned<T>>, key: &str, table: Range<usize>) -> T {
         if value.is_none() {
             self.fail(table, "config_missing", format!("the key {key} is missing in this sink"));
@@ -176,7 +195,7 @@ impl SinkTable {
         let client_id = format!("{}.{}", broker.client_id, self.name.get_ref());
         let dead_letter = self.dead_letter(&client_id, &patterns, &mut checks);
         let mapping = self.mapping(&patterns, contract.as_deref(), &mut checks);
-        let kind = self.kind(mapping, &mut checks);
+        let kind = self.kind(mapping, contract.as_deref(), &mut checks);
         (errors.len() == before).then(|| {
             let share = self.share.as_ref().map(|group| format!("$share/{}/", group.get_ref())).unwrap_or_default();
             SinkConfig {
@@ -332,7 +351,7 @@ impl SinkTable {
     }
 
     /// The part that depends on the type. Takes the keys of its type; those left belong to another one.
-    fn kind(&mut self, mapping: Option<Mapping>, checks: &mut Checks<'_>) -> SinkKind {
+    fn kind(&mut self, mapping: Option<Mapping>, contract: Option<&Contract>, checks: &mut Checks<'_>) -> SinkKind {
         let url = self.url.get_ref().clone();
         let table_span = self.name.span();
         let kind = match self.r#type {
@@ -351,6 +370,12 @@ impl SinkTable {
                 credentials_file: self.credentials_file.take().map(Spanned::into_inner),
                 subject: checks.required(self.subject.take(), "subject", table_span),
             },
+            Type::Kafka => SinkKind::Kafka {
+                servers: url,
+                key: self.key_field.take().and_then(|path| checks.key_field(&path, contract)),
+                properties: self.properties.take().map(Spanned::into_inner).unwrap_or_default(),
+                topic: checks.required(self.topic.take(), "topic", table_span),
+            },
             Type::Webhook => SinkKind::Webhook {
                 url,
                 secret: checks.variable(self.secret_env.take().as_ref()),
@@ -364,6 +389,9 @@ impl SinkTable {
             ("table", self.table.as_ref().map(Spanned::span)),
             ("key", self.key.as_ref().map(Spanned::span)),
             ("columns", self.columns.as_ref().map(Spanned::span)),
+            ("topic", self.topic.as_ref().map(Spanned::span)),
+            ("key_field", self.key_field.as_ref().map(Spanned::span)),
+            ("properties", self.properties.as_ref().map(Spanned::span)),
             ("subject", self.subject.as_ref().map(Spanned::span)),
             ("credentials_file", self.credentials_file.as_ref().map(Spanned::span)),
             ("secret_env", self.secret_env.as_ref().map(Spanned::span)),

@@ -180,14 +180,7 @@ impl Mapping {
     /// # Errors
     /// There is no such field, or the name is taken.
     pub(crate) fn add_path(&mut self, contract: &Contract, name: &str, path: &str) -> Result<(), String> {
-        let schema = contract.schema();
-        let field = if schema.descriptor_set.is_empty() {
-            json_schema::find(schema, path)
-        } else {
-            protobuf::find(schema, path)
-        };
-        let field =
-            field.map_err(|error| format!("{path}: {error} in the contract {} ({})", contract.name(), schema.file))?;
+        let field = find(contract, path)?;
         self.add(Column { name: name.into(), kind: field.kind, source: ColumnSource::Field(field) })
     }
 
@@ -246,6 +239,32 @@ impl Mapping {
     }
 }
 
+/// A field whose value is the key of a message.
+#[derive(Debug, Clone)]
+pub(crate) struct KeyField(Field);
+
+impl KeyField {
+    /// The field at a path such as `device.id`.
+    ///
+    /// # Errors
+    /// There is no such field.
+    pub(crate) fn find(contract: &Contract, path: &str) -> Result<KeyField, String> {
+        find(contract, path).map(KeyField)
+    }
+
+    /// The value in a message, as text.
+    ///
+    /// # Errors
+    /// The payload violates the contract.
+    pub(crate) fn text(&self, contract: &Contract, input: &RowInput<'_>) -> Result<String, String> {
+        let document = document(contract, input)?;
+        Ok(match self.0.value(&document) {
+            Value::String(text) => text.clone(),
+            value => value.to_string(),
+        })
+    }
+}
+
 impl Field {
     fn value<'a>(&'a self, document: &'a Value) -> &'a Value {
         let mut value = document;
@@ -257,6 +276,14 @@ impl Field {
             _ => value,
         }
     }
+}
+
+/// The field at a path of names.
+fn find(contract: &Contract, path: &str) -> Result<Field, String> {
+    let schema = contract.schema();
+    let field =
+        if schema.descriptor_set.is_empty() { json_schema::find(schema, path) } else { protobuf::find(schema, path) };
+    field.map_err(|error| format!("{path}: {error} in the contract {} ({})", contract.name(), schema.file))
 }
 
 /// A payload as JSON, checked by its contract.

@@ -1,6 +1,7 @@
 //! The targets of sinks.
 
 mod jetstream;
+mod kafka;
 mod postgres;
 mod webhook;
 
@@ -11,6 +12,7 @@ use tautwire_contracts::Contract;
 use crate::config::{SinkConfig, SinkKind};
 use crate::runtime::{Identity, Record};
 use jetstream::JetStream;
+use kafka::Kafka;
 use postgres::Postgres;
 use webhook::Webhook;
 
@@ -36,6 +38,7 @@ impl fmt::Display for SinkError {
 pub(crate) enum Sink {
     Postgres(Box<Postgres>),
     JetStream(Box<JetStream>),
+    Kafka(Box<Kafka>),
     Webhook(Box<Webhook>),
 }
 
@@ -46,6 +49,7 @@ impl Sink {
         let sink = match &config.kind {
             SinkKind::Postgresql { .. } => Sink::Postgres(Box::new(Postgres::new(config)?)),
             SinkKind::Nats { .. } => Sink::JetStream(Box::new(JetStream::new(config)?)),
+            SinkKind::Kafka { .. } => Sink::Kafka(Box::new(Kafka::new(config)?)),
             SinkKind::Webhook { .. } => Sink::Webhook(Box::new(Webhook::new(config)?)),
         };
         Ok(sink)
@@ -59,6 +63,7 @@ impl Sink {
         match self {
             Sink::Postgres(sink) => sink.check().await,
             Sink::JetStream(sink) => sink.check().await.map(|()| Vec::new()),
+            Sink::Kafka(sink) => sink.check().await.map(|()| Vec::new()),
             // A request could have an effect.
             Sink::Webhook(_) => Ok(Vec::new()),
         }
@@ -72,6 +77,7 @@ impl Sink {
         match self {
             Sink::Postgres(sink) => sink.open().await,
             Sink::JetStream(sink) => sink.open().await.map(|()| Vec::new()),
+            Sink::Kafka(sink) => sink.open().await,
             Sink::Webhook(_) => Ok(Vec::new()),
         }
     }
@@ -81,6 +87,7 @@ impl Sink {
         match self {
             Sink::Postgres(sink) => sink.begin_session(),
             Sink::JetStream(sink) => sink.begin_session(),
+            Sink::Kafka(sink) => sink.begin_session(),
             Sink::Webhook(_) => {}
         }
     }
@@ -93,6 +100,7 @@ impl Sink {
         match self {
             Sink::Postgres(sink) => sink.encode(contract, record),
             Sink::JetStream(_) => check_contract(contract, record),
+            Sink::Kafka(sink) => check_contract(contract, record).and_then(|()| sink.encode(contract, record)),
             Sink::Webhook(sink) => check_contract(contract, record).and_then(|()| sink.encode(record)),
         }
     }
@@ -105,6 +113,7 @@ impl Sink {
         match self {
             Sink::Postgres(sink) => sink.write(records).await,
             Sink::JetStream(sink) => sink.write(records).await,
+            Sink::Kafka(sink) => sink.write(records).await,
             Sink::Webhook(sink) => sink.write(records).await,
         }
     }

@@ -4,6 +4,7 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod jetstream;
+mod kafka;
 mod postgres;
 mod support;
 mod webhook;

@@ -4,6 +4,7 @@ pub(crate) mod broker;
 pub(crate) mod connector;
 pub(crate) mod endpoint;
 pub(crate) mod faults;
+pub(crate) mod kafka;
 pub(crate) mod nats;
 pub(crate) mod postgres;
 pub(crate) mod process;
