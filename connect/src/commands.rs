@@ -11,7 +11,7 @@ use crate::runtime::{self, Mode};
 use crate::{logger, tls};
 
 const HELP: &str = "\
-Connectors between MQTT topics and PostgreSQL, NATS JetStream and webhooks.
+Connectors between MQTT topics and PostgreSQL, Kafka, NATS JetStream and webhooks.
 
 Usage: tautwire-connect COMMAND [--config FILE]
 

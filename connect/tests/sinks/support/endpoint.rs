@@ -1,5 +1,6 @@
 //! An HTTP endpoint that stores the batches that it accepts.
 
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -17,6 +18,9 @@ pub(crate) struct Endpoint {
     port: u16,
     file: PathBuf,
     process: Process,
+    /// The bytes of the file that have been read.
+    read_bytes: u64,
+    pub(crate) messages: Vec<Value>,
 }
 
 impl Endpoint {
@@ -29,7 +33,7 @@ impl Endpoint {
             command.arg(port.to_string()).arg(&stored).arg(SECRET).stderr(Stdio::null());
             command
         });
-        let mut endpoint = Endpoint { port, file, process };
+        let mut endpoint = Endpoint { port, file, process, read_bytes: 0, messages: Vec::new() };
         endpoint.restart().await;
         endpoint
     }
@@ -49,10 +53,18 @@ impl Endpoint {
         (SECRET_VARIABLE, SECRET)
     }
 
-    /// The messages that were accepted. A line that a killed server has not completed was not accepted.
-    pub(crate) fn messages(&self) -> Vec<Value> {
-        let text = std::fs::read_to_string(&self.file).unwrap_or_default();
-        let batches = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        batches.flat_map(|batch| batch["messages"].as_array().cloned().unwrap_or_default()).collect()
+    /// Reads the batches that are new. A line that a killed server has not completed was not accepted.
+    pub(crate) fn read(&mut self) {
+        let Ok(mut file) = std::fs::File::open(&self.file) else { return };
+        let mut text = String::new();
+        file.seek(SeekFrom::Start(self.read_bytes)).unwrap();
+        file.read_to_string(&mut text).unwrap();
+        let complete = text.rfind('\n').map_or(0, |at| at + 1);
+        self.read_bytes += complete as u64;
+        for line in text[..complete].lines() {
+            let batch: Option<Value> = serde_json::from_str(line).ok();
+            self.messages
+                .extend(batch.iter().flat_map(|batch| batch["messages"].as_array().cloned().unwrap_or_default()));
+        }
     }
 }
