@@ -1,14 +1,17 @@
 //! Kafka: messages and identities in one transaction.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
-use rdkafka::client::DefaultClientContext;
+use rdkafka::client::{ClientContext, DefaultClientContext};
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{Header, OwnedHeaders};
-use rdkafka::producer::{BaseRecord, DefaultProducerContext, Producer as _, ThreadedProducer};
+use rdkafka::producer::{
+    BaseRecord, DeliveryResult, NoCustomPartitioner, Producer as _, ProducerContext, ThreadedProducer,
+};
 use rdkafka::{ClientConfig, Message as _, Offset, TopicPartitionList};
 use tautwire_contracts::Contract;
 use tokio::task::block_in_place;
@@ -27,7 +30,26 @@ const POLL_TIMEOUT: Duration = Duration::from_secs(15);
 /// The longest wait while the queue of the producer is full.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(30);
 
-type Producer = ThreadedProducer<DefaultProducerContext>;
+type Producer = ThreadedProducer<Deliveries>;
+
+/// Notes whether Kafka has refused a record for its content; a commit fails without this reason.
+#[derive(Default)]
+struct Deliveries {
+    is_record_refused: AtomicBool,
+}
+
+impl ClientContext for Deliveries {}
+
+impl ProducerContext<NoCustomPartitioner> for Deliveries {
+    type DeliveryOpaque = ();
+
+    fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
+        use RDKafkaErrorCode::{InvalidMessage, InvalidRecord, MessageSizeTooLarge};
+        if let Err((KafkaError::MessageProduction(InvalidMessage | InvalidRecord | MessageSizeTooLarge), _)) = result {
+            self.is_record_refused.store(true, Ordering::Release);
+        }
+    }
+}
 
 /// A topic as a target.
 pub(crate) struct Kafka {
@@ -172,7 +194,14 @@ impl Kafka {
             let key = batch.to_be_bytes();
             send(producer, BaseRecord::<[u8], [u8]>::to(&self.positions).partition(0).key(&key[..]))?;
         }
-        producer.commit_transaction(TRANSACTION_TIMEOUT).map_err(|error| transient(&error))
+        let committed = producer.commit_transaction(TRANSACTION_TIMEOUT);
+        let is_record_refused = producer.context().is_record_refused.swap(false, Ordering::AcqRel);
+        committed.map_err(|error| match is_record_refused {
+            true => SinkError::Refused(
+                "Kafka refuses the record: it is too large or invalid for the topic [kafka_record]".into(),
+            ),
+            false => transient(&error),
+        })
     }
 
     /// The batch is stored.
@@ -205,7 +234,8 @@ impl Kafka {
         settings.set("transactional.id", &self.client_id).set("linger.ms", "5").set("message.timeout.ms", "30000");
         settings.set("reconnect.backoff.max.ms", "1000");
         settings.set("queue.buffering.max.messages", "200000");
-        let producer: Producer = settings.create().map_err(|error| transient(&error))?;
+        let producer: Producer =
+            settings.create_with_context(Deliveries::default()).map_err(|error| transient(&error))?;
         block_in_place(|| producer.init_transactions(TRANSACTION_TIMEOUT)).map_err(|error| transient(&error))?;
         let batches = block_in_place(|| self.read_positions())?;
         self.producer = Some(producer);

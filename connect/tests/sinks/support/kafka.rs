@@ -15,6 +15,8 @@ use super::{free_port, wait_for};
 
 /// The topic that the sink writes to.
 pub(crate) const TOPIC: &str = "readings";
+/// The largest batch of records that the topic accepts.
+const RECORD_MAX_BYTES: &str = "200000";
 const PARTITIONS: i32 = 3;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -52,7 +54,8 @@ impl Kafka {
         let mut kafka = Kafka { port, process, offsets: [0; PARTITIONS as usize], messages: Vec::new() };
         kafka.restart().await;
         let admin: AdminClient<DefaultClientContext> = kafka.client().create().unwrap();
-        let topic = NewTopic::new(TOPIC, PARTITIONS, TopicReplication::Fixed(1));
+        let topic =
+            NewTopic::new(TOPIC, PARTITIONS, TopicReplication::Fixed(1)).set("max.message.bytes", RECORD_MAX_BYTES);
         admin.create_topics([&topic], &AdminOptions::new()).await.unwrap().remove(0).unwrap();
         kafka
     }
