@@ -99,7 +99,7 @@ def flood(publishers: list[Publisher], others: Iterable[Peer] = ()) -> None:
     drive(everyone, lambda: all(publisher.is_done() for publisher in publishers), FLOOD_TIMEOUT_S, HELD_BACK_S)
 
 
-def acknowledged_of(publishers: Iterable[Publisher]) -> set[int]:
+def acknowledged_by(publishers: Iterable[Publisher]) -> set[int]:
     return set().union(*(publisher.acknowledged for publisher in publishers))
 
 

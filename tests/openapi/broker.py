@@ -65,6 +65,10 @@ key = "{certificates / 'server.key'}"
 listen = "127.0.0.1:0"
 tokens_file = "tokens.toml"
 roles = ["ann = operate payloads"]
+[[bridge]]
+name = "hq"
+addresses = ["mqtt://127.0.0.1:1"]
+rules = [{{ filter = "up/#", direction = "out", remote_prefix = "site/" }}]
 """)
 
     def close(self) -> None:

@@ -93,7 +93,11 @@ def modules(source: str, texts: dict[str, str]) -> dict[tuple[str, ...], Module]
                     (module.globs.append(target[:-1]) if name == "*" else module.exports.update({name: target}))
                 else:
                     module.paths.append(target)
-        for path in PATH.findall(USE.sub("", text)):
+        body = MODULE.sub("", USE.sub("", text))
+        # A module that uses what it re-exports imports it.
+        used = set(re.findall(r"\w+", body))
+        module.paths.extend(target for name, target in module.exports.items() if name in used)
+        for path in PATH.findall(body):
             if target := absolute(tuple(path.split("::")), here, module.children):
                 module.paths.append(target)
     return found

@@ -129,6 +129,15 @@ class Rules(unittest.TestCase):
         }
         self.assertEqual(rules.import_circles(self.tree(files)), [["a/src/b/inner.rs", "a/src/c.rs"]])
 
+    def test_a_module_imports_what_it_re_exports_and_uses(self):
+        files = {
+            "a/src/lib.rs": "mod b;\npub use b::Two;\npub struct One;\nfn f(two: Two) {}\n",
+            "a/src/b.rs": "use crate::One;\npub struct Two;\n",
+            "c/src/lib.rs": "mod d;\npub use d::Two;\npub struct One;\n",
+            "c/src/d.rs": "use crate::One;\npub struct Two;\n",
+        }
+        self.assertEqual(rules.import_circles(self.tree(files)), [["a/src/b.rs", "a/src/lib.rs"]])
+
     def test_the_number_of_cycles_can_only_decrease(self):
         files = {"a/src/lib.rs": "mod b;\nuse b::One;\n", "a/src/b.rs": "pub struct One;\nuse crate::lib_item;\n"}
         limits = rules.CIRCLES, rules.CIRCLE_MAX_FILES

@@ -52,7 +52,7 @@ impl Difference {
     fn between(old: &Arc<Policy>, new: &Arc<Policy>) -> Self {
         let same_roles = match (old.compiled(), new.compiled()) {
             (Some(old_rules), Some(new_rules)) => {
-                let same = |(number, role): (usize, &crate::policy::Role)| {
+                let same = |(number, role): (usize, &crate::compiled::Role)| {
                     let &candidate = new_rules.role_numbers.get(&role.name)?;
                     let (was, is) = (old_rules.rules_of(number as u32), new_rules.rules_of(candidate));
                     let is_same = was.len() == is.len() && was.iter().zip(is).all(|(was, is)| was.is_equivalent(is));

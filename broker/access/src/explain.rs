@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use tautwire_protocol::{QoS, TopicFilter};
 
-use crate::permissions::{AccessDecision, Denial, Permissions};
-use crate::policy::{Compiled, Policy};
+use crate::compiled::Compiled;
+use crate::decision::{AccessDecision, Denial};
+use crate::permissions::Permissions;
+use crate::policy::Policy;
 use crate::request::{Action, Request, matched};
 use crate::rule::{EVERY_QOS, Rule};
 use crate::subject::Subject;

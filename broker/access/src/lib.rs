@@ -22,6 +22,8 @@
 mod assignment;
 mod changes;
 mod check;
+mod compiled;
+mod decision;
 mod error;
 mod explain;
 mod file;
@@ -44,12 +46,13 @@ mod users;
 
 pub use changes::Changes;
 pub use check::SubscribeCheck;
+pub use decision::{AccessDecision, Denial};
 pub use error::{AccessError, ErrorCode};
 pub use explain::{Explanation, RoleReason, RuleText};
 pub use identity::Identity;
 pub use lint::Warning;
 pub use listing::ListedRule;
-pub use permissions::{AccessDecision, Denial, Permissions};
+pub use permissions::Permissions;
 pub use policy::Policy;
 pub use publish_cache::{PublishCache, TopicStamp};
 pub use request::Request;

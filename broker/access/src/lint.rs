@@ -3,11 +3,12 @@
 use std::{fmt, iter};
 
 use crate::assignment::{Assignment, Condition};
+use crate::compiled::{ActionRoots, Compiled};
 use crate::explain::RuleText;
 use crate::limits::{LINT_STEPS_MAX, WARNINGS_MAX};
 use crate::pattern::{Level, Pattern};
 use crate::placeholder::PlaceholderId;
-use crate::policy::{ActionRoots, Compiled, Policy};
+use crate::policy::Policy;
 use crate::request::ActionSet;
 use crate::rule::Rule;
 use crate::tree::{CoverQuery, Part, Root, TopicSet};

@@ -3,13 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tautwire_protocol::{QoS, TopicFilter};
+use tautwire_protocol::QoS;
 
-use crate::check::SubscribeCheck;
-use crate::placeholder::{PlaceholderSet, PlaceholderValues};
-use crate::policy::{Compiled, Policy};
-use crate::request::{Action, matched};
-use crate::tree::{AccessQuery, Coverage, FilterQuery, FirstMatch, Root};
+use crate::compiled::Compiled;
+use crate::decision::AccessDecision;
+use crate::placeholder::PlaceholderValues;
+use crate::policy::{Policy, RoleSet};
+use crate::request::Action;
+use crate::subject::Subject;
+use crate::tree::{AccessQuery, FirstMatch, Root};
 
 /// What a policy allows a client. Resolved when it connects ([`Policy::resolve`]), and again when the policy changes.
 ///
@@ -24,54 +26,19 @@ pub struct Permissions {
     pub(crate) bindings: PlaceholderValues,
 }
 
-/// The roles of a client, in the order of the file.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct RoleSet {
-    pub(crate) roles: Box<[u32]>,
-    pub(crate) placeholders: PlaceholderSet,
-}
-
-/// The decision about a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use]
-pub enum AccessDecision {
-    /// The request is allowed.
-    Allowed,
-    /// The request is denied: Not authorized, 0x87 in MQTT 5.0. In 3.1.1 SUBACK has 0x80, CONNACK 5, and a PUBLISH is acknowledged and
-    /// dropped.
-    Denied(Denial),
-}
-
-/// Why a request is denied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Denial {
-    /// A rule denies it.
-    ByRule,
-    /// No rule allows it.
-    NoRule,
-    /// So many deny rules overlap with the filter of a subscription that the check takes more than [`crate::limits::SUBSCRIBE_STEPS_MAX`]
-    /// steps.
-    TooComplex,
-}
-
-impl AccessDecision {
-    /// Whether the request is allowed.
-    #[inline]
+impl Policy {
+    /// The permissions of a subject. Called for each CONNECT; evaluates each `[[assign]]` of the file.
     #[must_use]
-    pub const fn is_allowed(self) -> bool {
-        matches!(self, Self::Allowed)
-    }
-}
-
-impl Denial {
-    /// A stable name, for counters and logs.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ByRule => "denied_by_rule",
-            Self::NoRule => "denied_by_default",
-            Self::TooComplex => "denied_too_complex",
-        }
+    pub fn resolve(self: &Arc<Self>, subject: &Subject<'_>) -> Permissions {
+        let rules = self.for_listener(subject.listener).unwrap_or(self);
+        let roles = rules.role_set(rules.roles_of(subject));
+        let bindings = match rules.compiled() {
+            Some(compiled) if !roles.placeholders.is_empty() => {
+                PlaceholderValues::new(roles.placeholders, &compiled.placeholders, subject)
+            }
+            _ => PlaceholderValues::default(),
+        };
+        Permissions { policy: self.clone(), rules: rules.clone(), roles, bindings }
     }
 }
 
@@ -82,38 +49,9 @@ impl Permissions {
     #[inline]
     pub fn may_publish(&self, topic: &str, qos: QoS, retain: bool) -> AccessDecision {
         match self.rules.compiled() {
-            Some(rules) => decision(self.first_for_publish(rules, topic, qos, retain)),
+            Some(rules) => AccessDecision::of(self.first_for_publish(rules, topic, qos, retain)),
             None => AccessDecision::Allowed,
         }
-    }
-
-    /// Whether the client may subscribe, that is, receive every topic that the filter can match.
-    ///
-    /// `filter` is the filter as the client sent it. A subscription with `$share/NAME/` is a shared one; `$share/NAME/` and `$as/FORMAT/`
-    /// are not part of the topics that rules match. The work grows with the number of rules; if others wait meanwhile, use
-    /// [`Permissions::start_subscribe`].
-    pub fn may_subscribe(&self, filter: TopicFilter<'_>, qos: QoS) -> AccessDecision {
-        let mut check = SubscribeCheck::new(self.clone(), qos);
-        let decision = check.resume(filter, &mut usize::MAX.clone());
-        decision.unwrap_or(AccessDecision::Denied(Denial::TooComplex))
-    }
-
-    /// As [`Permissions::may_subscribe`], in about `steps_left` steps at most; subtracts those that were taken. A step is a visit to a
-    /// node, about 25 ns. Returns a check to continue if the steps were not enough.
-    ///
-    /// # Errors
-    /// The steps were not enough.
-    pub fn start_subscribe(
-        &self,
-        filter: TopicFilter<'_>,
-        qos: QoS,
-        steps_left: &mut usize,
-    ) -> Result<AccessDecision, SubscribeCheck> {
-        if self.rules.compiled().is_none() {
-            return Ok(AccessDecision::Allowed);
-        }
-        let mut check = SubscribeCheck::new(self.clone(), qos);
-        check.resume(filter, steps_left).ok_or(check)
     }
 
     /// Whether both give the same decisions for all requests.
@@ -130,7 +68,7 @@ impl Permissions {
     /// `qos` is the QoS of the subscription, `shared` whether it is a shared one.
     pub fn may_receive(&self, topic: &str, qos: QoS, shared: bool) -> AccessDecision {
         match self.rules.compiled() {
-            Some(rules) => decision(self.first_for_receive(rules, topic, Action::new(qos, shared))),
+            Some(rules) => AccessDecision::of(self.first_for_receive(rules, topic, Action::new(qos, shared))),
             None => AccessDecision::Allowed,
         }
     }
@@ -162,40 +100,12 @@ impl Permissions {
         rules.tree.first_for_topic(self.subscribe_roots(rules), self.query(action), topic.as_bytes())
     }
 
-    pub(crate) fn filter_query<'q>(
-        &'q self,
-        rules: &'q Compiled,
-        filter: TopicFilter<'q>,
-        qos: QoS,
-    ) -> FilterQuery<'q> {
-        let query = self.query(Action::new(qos, filter.share().is_some()));
-        FilterQuery::new(&rules.tree, self.subscribe_roots(rules), query, matched(filter).as_bytes())
-    }
-
-    fn query(&self, action: Action) -> AccessQuery<'_> {
+    pub(crate) fn query(&self, action: Action) -> AccessQuery<'_> {
         AccessQuery { bindings: &self.bindings, action }
     }
 
-    fn subscribe_roots(&self, rules: &Compiled) -> impl Iterator<Item = Root> {
+    pub(crate) fn subscribe_roots(&self, rules: &Compiled) -> impl Iterator<Item = Root> {
         self.roles.roles.iter().map(|&role| rules.roots(role).subscribe)
-    }
-}
-
-fn decision(first: FirstMatch) -> AccessDecision {
-    if first.allows { AccessDecision::Allowed } else { AccessDecision::Denied(denial(first)) }
-}
-
-fn denial(first: FirstMatch) -> Denial {
-    if first == FirstMatch::NONE { Denial::NoRule } else { Denial::ByRule }
-}
-
-impl Coverage {
-    pub(crate) fn decision(&self) -> AccessDecision {
-        match self {
-            Coverage::AllAllowed => AccessDecision::Allowed,
-            Coverage::FirstDenied { first, .. } => AccessDecision::Denied(denial(*first)),
-            Coverage::TooComplex => AccessDecision::Denied(Denial::TooComplex),
-        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! A compiled rule file.
+//! A policy: the rules of a file, and those of listeners.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,15 +7,13 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use crate::assignment::Assignment;
+use crate::compiled::{Compiled, Role};
 use crate::error::AccessError;
 use crate::file;
 use crate::limits::SHARED_ROLE_SETS_MAX;
-use crate::permissions::{Permissions, RoleSet};
-use crate::placeholder::{Placeholder, PlaceholderSet, PlaceholderValues};
+use crate::placeholder::PlaceholderSet;
 use crate::rule::Rule;
 use crate::subject::Subject;
-use crate::tree::{Root, Tree};
-use crate::users::Users;
 
 /// A compiled rule file, and those of listeners that have their own. It is immutable: a changed file becomes a new policy.
 pub struct Policy {
@@ -27,34 +25,11 @@ pub struct Policy {
     role_sets: Mutex<HashMap<Box<[u32]>, Arc<RoleSet>, FixedState>>,
 }
 
-/// The compiled content of a rule file.
-#[derive(Debug, Default)]
-pub(crate) struct Compiled {
-    pub(crate) file: String,
-    pub(crate) roles: Vec<Role>,
-    pub(crate) role_numbers: HashMap<Box<str>, u32, FixedState>,
-    /// In the order of the file.
-    pub(crate) rules: Vec<Rule>,
-    pub(crate) tree: Tree,
-    pub(crate) placeholders: Vec<Placeholder>,
-    pub(crate) users: Users,
-    pub(crate) assignments: Vec<Assignment>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Role {
-    pub(crate) name: Box<str>,
-    pub(crate) roots: ActionRoots,
+/// The roles of a client, in the order of the file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct RoleSet {
+    pub(crate) roles: Box<[u32]>,
     pub(crate) placeholders: PlaceholderSet,
-    /// Its rules, which are contiguous.
-    pub(crate) rules: std::ops::Range<u32>,
-}
-
-/// The trees of a role.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ActionRoots {
-    pub(crate) publish: Root,
-    pub(crate) subscribe: Root,
 }
 
 impl Policy {
@@ -81,20 +56,6 @@ impl Policy {
     pub fn with_listeners(self, listeners: Vec<(Box<str>, Policy)>) -> Self {
         let listeners = listeners.into_iter().map(|(name, policy)| (name, Arc::new(policy))).collect();
         Self { listeners, ..self }
-    }
-
-    /// The permissions of a subject. Called for each CONNECT; evaluates each `[[assign]]` of the file.
-    #[must_use]
-    pub fn resolve(self: &Arc<Self>, subject: &Subject<'_>) -> Permissions {
-        let rules = self.for_listener(subject.listener).unwrap_or(self);
-        let roles = rules.role_set(rules.roles_of(subject));
-        let bindings = match &rules.compiled {
-            Some(compiled) if !roles.placeholders.is_empty() => {
-                PlaceholderValues::new(roles.placeholders, &compiled.placeholders, subject)
-            }
-            _ => PlaceholderValues::default(),
-        };
-        Permissions { policy: self.clone(), rules: rules.clone(), roles, bindings }
     }
 
     /// The rules that are specific to a listener.
@@ -163,7 +124,7 @@ impl Policy {
     }
 
     /// Indices of the roles of a subject, in the order of the file.
-    fn roles_of(&self, subject: &Subject<'_>) -> Vec<u32> {
+    pub(crate) fn roles_of(&self, subject: &Subject<'_>) -> Vec<u32> {
         let Some(compiled) = &self.compiled else { return Vec::new() };
         let mut roles = subject.user.map_or(Vec::new(), |user| compiled.users.roles_of(user).to_vec());
         for assignment in compiled.assignments.iter().filter(|assignment| assignment.is_for(subject)) {
@@ -175,7 +136,7 @@ impl Policy {
         roles
     }
 
-    fn role_set(&self, roles: Vec<u32>) -> Arc<RoleSet> {
+    pub(crate) fn role_set(&self, roles: Vec<u32>) -> Arc<RoleSet> {
         // A set is inserted only when complete, so a panic elsewhere leaves no partial entry.
         let mut known = self.role_sets.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(set) = known.get(&*roles) {
@@ -189,18 +150,6 @@ impl Policy {
             known.insert(set.roles.clone(), set.clone());
         }
         set
-    }
-}
-
-impl Compiled {
-    #[inline]
-    pub(crate) fn roots(&self, role: u32) -> ActionRoots {
-        self.roles[role as usize].roots
-    }
-
-    pub(crate) fn rules_of(&self, role: u32) -> &[Rule] {
-        let rules = self.roles.get(role as usize).map_or(0..0, |role| role.rules.clone());
-        self.rules.get(rules.start as usize..rules.end as usize).unwrap_or_default()
     }
 }
 

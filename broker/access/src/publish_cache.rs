@@ -4,7 +4,8 @@ use std::num::NonZeroU64;
 
 use tautwire_protocol::QoS;
 
-use crate::permissions::{AccessDecision, Permissions};
+use crate::decision::AccessDecision;
+use crate::permissions::Permissions;
 use crate::request::Action;
 
 /// Topics that a connection's cache holds. Most clients publish to fewer.

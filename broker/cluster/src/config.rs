@@ -2,7 +2,8 @@
 
 use crate::mutant::{Mutant, is};
 use crate::names::{Incarnation, Key};
-use crate::operation::{Answer, Decision, Operation, OperationId, ProposalOutcome, Revision};
+use crate::numbers::Revision;
+use crate::operation::{Answer, Decision, Operation, OperationId, ProposalOutcome};
 use crate::outbox::{Outbox, Purpose};
 use crate::record::{ConfigPart, ConfigRecord};
 use crate::settings::Settings;

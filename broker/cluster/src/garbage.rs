@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::mutant::{Mutant, is};
 use crate::names::{ClientKey, Incarnation, Key};
-use crate::operation::{Answer, Operation, OperationId, Revision, Scanned};
+use crate::numbers::Revision;
+use crate::operation::{Answer, Operation, OperationId, Scanned};
 use crate::outbox::Purpose;
 use crate::record::SessionRecord;
 use crate::sessions::{CollectionResult, SessionContext, Sessions};

@@ -20,6 +20,7 @@ mod member;
 pub mod mutant;
 pub mod names;
 mod nodes;
+mod numbers;
 mod operation;
 mod outbox;
 mod peer_commands;
@@ -39,11 +40,11 @@ pub use garbage::GarbageCollectorStatus;
 pub use groups::HealthCheckStatus;
 pub use member::{Full, Member, OperatorPublish, Publish, TICK_MS};
 pub use nodes::{NodeHealth, NodeStatus};
+pub use numbers::{Revision, Sequence};
 pub use operation::{
-    Answer, Decision, Elsewhere, Operation, OperationId, Output, ProposalOutcome, RETAINED_BATCH_MAX,
-    RETAINED_BATCH_MAX_BYTES, Refusal, RetainedChange, RetainedEntry, Revision, Scanned, ScannedGroup, Sequence, Start,
+    Answer, Decision, Elsewhere, Operation, OperationId, Output, PeerCommandOutcome, ProposalOutcome,
+    RETAINED_BATCH_MAX, RETAINED_BATCH_MAX_BYTES, Refusal, RetainedChange, RetainedEntry, Scanned, ScannedGroup, Start,
 };
-pub use peer_commands::PeerCommandOutcome;
 pub use peer_message::{PeerMessage, PeerMessageKind};
 pub use producers::ProducerStatus;
 pub use retained::MirrorStatus;

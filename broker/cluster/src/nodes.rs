@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::mutant::{Mutant, is};
 use crate::names::{Incarnation, Key, LogSubject, PARTITIONS, Partition};
-use crate::operation::{Answer, Decision, Operation, OperationId, Revision, Sequence};
+use crate::numbers::{Revision, Sequence};
+use crate::operation::{Answer, Decision, Operation, OperationId};
 use crate::outbox::{Outbox, Purpose};
 use crate::record::{Body, End, Group, Load, NodeRecord, NodeState, Place, RecordError, RetainEntry, RetainedRecord};
 use crate::settings::Settings;

@@ -5,20 +5,12 @@ use std::sync::Arc;
 
 use crate::delivery::Span;
 use crate::names::{ClientKey, GroupKey, Incarnation, Key, LogSubject, PARTITIONS, Partition};
-use crate::peer_commands::PeerCommandOutcome;
+use crate::numbers::{Revision, Sequence};
 use crate::record::{ConfigPart, Place, RetainedRecord};
 
 /// Identifies an operation in flight. A node never reuses one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OperationId(pub u64);
-
-/// The revision of a key. Later revisions are higher.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Revision(pub u64);
-
-/// The sequence of a group in the log of its partition, or of a message in another stream. Sequences start at 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Sequence(pub u64);
 
 /// An operation of the store. Each is answered once; without an answer in time, with [`Answer::Unknown`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -300,6 +292,21 @@ pub enum ProposalOutcome {
     TooLarge,
     /// Another proposal of this node is in progress, or the current configuration is unreadable.
     Unavailable,
+}
+
+/// The outcome of a command to another node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PeerCommandOutcome {
+    /// The node has accepted the command and executes it.
+    Taken,
+    /// No live node with that name is known.
+    Unknown,
+    /// Several live nodes have that name.
+    Ambiguous,
+    /// The node has not answered within [`command_timeout_ms`](crate::Settings::command_timeout_ms). It may have received the command.
+    Silent,
+    /// Too many commands are pending.
+    TooMany,
 }
 
 /// A decision for the engine.

@@ -10,7 +10,7 @@ use crate::bytes::{Reader, Writer};
 use crate::mutant::{Mutant, is};
 use crate::names::Incarnation;
 use crate::nodes::Nodes;
-use crate::operation::Decision;
+use crate::operation::{Decision, PeerCommandOutcome};
 use crate::outbox::Outbox;
 use crate::record::VERSION;
 use crate::settings::Settings;
@@ -24,21 +24,6 @@ const COMMANDS_MAX: usize = 64;
 const COMPLETED_MAX: usize = 64;
 /// The limit of an operator's name in bytes. The rest is truncated.
 const BY_MAX_BYTES: usize = 256;
-
-/// The outcome of a command to another node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PeerCommandOutcome {
-    /// The node has accepted the command and executes it.
-    Taken,
-    /// No live node with that name is known.
-    Unknown,
-    /// Several live nodes have that name.
-    Ambiguous,
-    /// The node has not answered within [`command_timeout_ms`](crate::Settings::command_timeout_ms). It may have received the command.
-    Silent,
-    /// Too many commands are pending.
-    TooMany,
-}
 
 /// The commands of this node to others, and of others to this one.
 #[derive(Debug, Default)]

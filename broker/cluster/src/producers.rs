@@ -5,7 +5,8 @@ use std::num::NonZeroU16;
 
 use crate::mutant::{Mutant, is};
 use crate::names::{ClientKey, Incarnation, LogSubject, PARTITIONS, Partition};
-use crate::operation::{Answer, Operation, OperationId, Sequence};
+use crate::numbers::Sequence;
+use crate::operation::{Answer, Operation, OperationId};
 use crate::outbox::{Outbox, Purpose};
 use crate::queue::pop_front_if;
 use crate::record::{Body, End, Group, Intent, Place, Publisher, Retain, RetainEntry, RetainedRecord};

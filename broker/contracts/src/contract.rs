@@ -8,9 +8,9 @@ use sha2::{Digest as _, Sha256};
 use crate::field_binding::FieldBinding;
 use crate::json::{JsonSink, JsonSource};
 use crate::messagepack::{MessagePackSink, MessagePackSource};
-use crate::plan::Plan;
+use crate::payload_types::{DEPTH_MAX, Types};
 use crate::protobuf::{self, PayloadCheck, ProtobufSink};
-use crate::schema::{self, SchemaPlan};
+use crate::schema;
 use crate::sink::{AnyPosition, NullSink, Sink, ValueContext, check_size};
 use crate::source::Source;
 use crate::topic_pattern::TopicPattern;
@@ -18,9 +18,6 @@ use crate::typed;
 use crate::untyped::{self, SchemaKind};
 use crate::violation::{Checked, Rule, Violation};
 use tautwire_message::Format;
-
-/// Maximum nesting of payloads, which bounds the recursion.
-pub const DEPTH_MAX: u16 = 100;
 
 /// A compiled contract. Contracts are immutable; a change creates a new one.
 pub struct Contract {
@@ -33,15 +30,6 @@ pub struct Contract {
     pub(crate) unacknowledged: Unacknowledged,
     pub(crate) unknown_fields_refused: bool,
     pub(crate) topic_fields: Box<[FieldBinding]>,
-}
-
-/// The types of a contract's payloads.
-#[derive(Debug)]
-pub(crate) enum Types {
-    /// A message of a Protobuf schema.
-    Message(Plan),
-    /// A JSON Schema.
-    Schema(SchemaPlan),
 }
 
 /// The schema of a contract.

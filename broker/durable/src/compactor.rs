@@ -1,14 +1,13 @@
 //! Compaction: replaces the oldest part of the log with a snapshot while the log is written.
 
-use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use tautwire_journal::{Disk, Epoch, LogError, LogId, Position, WriterHandle};
+use tautwire_journal::{Disk, Epoch, LogId, Position, WriterHandle};
 
+use crate::error::CompactError;
 use crate::merge::compact;
-use crate::recovery::RecoveryError;
 use crate::snapshot::SnapshotHead;
 use crate::spill_queue::SpillStore;
 
@@ -122,41 +121,6 @@ struct CompactionWorker<D, E, N> {
     idle_checks: u32,
     /// The idle time as a multiple of the duration of the last snapshot.
     idle_factor: u32,
-}
-
-/// Why a snapshot failed.
-#[derive(Debug)]
-pub enum CompactError {
-    /// The log cannot be read, or the snapshot cannot be written.
-    Log(LogError),
-    /// The records of the log are invalid.
-    Records(RecoveryError),
-    /// The store for the messages cannot be created.
-    Store(std::io::Error),
-}
-
-impl fmt::Display for CompactError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CompactError::Log(error) => error.fmt(f),
-            CompactError::Store(error) => write!(f, "cannot create a directory for its messages: {error}"),
-            CompactError::Records(error) => write!(f, "{error} [{}]", error.code()),
-        }
-    }
-}
-
-impl std::error::Error for CompactError {}
-
-impl From<LogError> for CompactError {
-    fn from(error: LogError) -> CompactError {
-        CompactError::Log(error)
-    }
-}
-
-impl From<RecoveryError> for CompactError {
-    fn from(error: RecoveryError) -> CompactError {
-        CompactError::Records(error)
-    }
 }
 
 impl<D: Disk, E: Fn() -> Epoch, N: Fn() -> u64> CompactionWorker<D, E, N> {

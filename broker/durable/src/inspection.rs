@@ -8,8 +8,9 @@ use tautwire_journal::{
 };
 use tautwire_session::Replay;
 
-use crate::recovery::{Recovery, RecoveryError};
-use crate::salvage::SkippedRecords;
+use crate::error::RecoveryError;
+use crate::recovery::Recovery;
+use crate::skipped_records::SkippedRecords;
 
 /// The snapshot from which a state was read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

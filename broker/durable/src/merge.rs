@@ -8,13 +8,13 @@ use tautwire_journal::{Disk, DurableFrames, LogError, Position, Reader, Snapshot
 use tautwire_message::{MessageId, MessageRef};
 use tautwire_session::{LATE_CHANGES_MAX, Record as SessionRecord, RetainedChange};
 
-use crate::compactor::CompactError;
+use crate::error::{CompactError, RecoveryError};
 use crate::inspection::read_snapshot;
 use crate::last_changes::LastChanges;
 use crate::mutant::{Mutant, is};
-use crate::recovery::{ById, Recovery, RecoveryError};
+use crate::recovery::Recovery;
 use crate::snapshot::{SnapshotBuilder, SnapshotHead, write_snapshot};
-use crate::spill_queue::SpillStore;
+use crate::spill_queue::{ById, SpillStore};
 
 /// Memory that is used regardless of the state: parts of the log and of both snapshots.
 const BUFFERS_BYTES: usize = 6 << 20;

@@ -1,11 +1,10 @@
 //! Restores sessions and retained messages from the frames of a log.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 
 use tautwire_journal::SessionId;
-use tautwire_journal::record::{PendingRecord, Record, RecordError, Records};
+use tautwire_journal::record::{PendingRecord, Record, Records};
 use tautwire_memory::MemoryLedger;
 use tautwire_message::{Body, Message, MessageId};
 use tautwire_session::{
@@ -13,64 +12,14 @@ use tautwire_session::{
     ShardNumber, ShardPlacement, StoredWill, SubscriptionIds, SubscriptionRecord,
 };
 
+use crate::error::RecoveryError;
 use crate::mutant::{Mutant, is};
-use crate::salvage::SalvageState;
-use crate::spill_queue::{SpillQueue, SpillStore};
+use crate::skipped_records::SalvageState;
+use crate::spill_queue::{ById, SpillQueue, SpillStore};
 
 /// The store is informed of the memory in use each time this much was read, plus an eighth of what was read before, because determining it
 /// takes longer as the state grows.
 const REPORT_INTERVAL_BYTES: u64 = 16 << 20;
-
-/// Why the frames of a log cannot be replayed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RecoveryError {
-    /// The body of a frame is not a sequence of records.
-    Record(RecordError),
-    /// The records are inconsistent.
-    Replay(ReplayError),
-    /// A record names a message that does not precede it in the log.
-    MessageMissing(MessageId),
-    /// A spilled message cannot be read back.
-    UnreadableMessage(MessageId),
-}
-
-impl RecoveryError {
-    /// Returns the stable error code.
-    pub fn code(&self) -> &'static str {
-        match self {
-            RecoveryError::Record(error) => error.fault.code(),
-            RecoveryError::Replay(error) => error.code(),
-            RecoveryError::MessageMissing(_) => "recovery-message-missing",
-            RecoveryError::UnreadableMessage(_) => "recovery-message-unreadable",
-        }
-    }
-}
-
-impl fmt::Display for RecoveryError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RecoveryError::Record(error) => error.fmt(f),
-            RecoveryError::Replay(error) => error.fmt(f),
-            RecoveryError::MessageMissing(id) => {
-                write!(f, "a record names message {id}, which is not in the log before it; part of the log is missing")
-            }
-            RecoveryError::UnreadableMessage(id) => {
-                write!(f, "cannot read message {id} back from the spill directory; check the disk and start again")
-            }
-        }
-    }
-}
-
-impl std::error::Error for RecoveryError {}
-
-impl From<ReplayError> for RecoveryError {
-    fn from(error: ReplayError) -> Self {
-        RecoveryError::Replay(error)
-    }
-}
-
-/// A map by message identity. Clients cannot choose the identities, so a fast hash is safe.
-pub(crate) type ById<T> = HashMap<MessageId, T, foldhash::fast::RandomState>;
 
 /// Processes the frames of a snapshot, if there is one, and then those of the log after it, in order.
 #[derive(Debug)]

@@ -1,5 +1,6 @@
 //! Spills messages to disk while a log is read, so that a broker can start with more than fits in memory.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -7,12 +8,13 @@ use tautwire_memory::MemoryLedger;
 use tautwire_message::{Message, MessageId, Spilled};
 use tautwire_session::{Replay, SessionNumber};
 
-use crate::recovery::ById;
-
 /// The number of bytes written at a time.
 const BATCH_BYTES: usize = 1 << 20;
 /// A smaller message stays in memory, because its record would take as much.
 const SPILL_MIN_BYTES: usize = 192;
+
+/// A map by message identity. Clients cannot choose the identities, so a fast hash is safe.
+pub(crate) type ById<T> = HashMap<MessageId, T, foldhash::fast::RandomState>;
 
 /// A store for messages that leave memory before shards run.
 pub trait SpillStore {

@@ -19,35 +19,44 @@
 #![forbid(unsafe_code)]
 
 mod attempt;
+mod backend;
 mod bans;
 mod certificate;
 mod chain;
+mod decision;
 pub mod edit;
 mod error;
 mod hook;
 mod http_client;
 mod jwt;
+mod keyed_number;
 pub mod limits;
 mod password_file;
 mod principal;
 mod refusal;
 mod scram;
 mod secret;
+mod settings;
+mod step;
+mod text;
 mod verified;
 mod work;
 
 pub use attempt::{AuthAttempt, Certificate, ClientOrigin, Now};
+pub use backend::{Anonymous, AuthBackend, JWT_METHOD};
 pub use bans::{Ban, BanCounters, BanError, BanTarget, Bans, FailureKey, FailureRule, Network};
 pub use certificate::{CertificateFields, CertificateRule, CertificateRules, Pattern, RuleError, Template};
-pub use chain::{Anonymous, AuthBackend, AuthStep, Chain, JWT_METHOD, RandomUnavailable, Settings};
+pub use chain::Chain;
 pub use error::{ErrorCode, FileError};
-pub use hook::{Hook, HookCounters, HookError, HookSettings, Unreachable};
+pub use hook::{Hook, HookCounters, HookError, HookSettings, UnreachablePolicy};
 pub use http_client::{HttpClient, HttpRequest, HttpRequestError, HttpResponse, is_safe_url};
 pub use jwt::{Algorithm, Jwks, JwksSettings, JwksState, Jwt, JwtError, JwtSettings, KeySet, Keys};
 pub use password_file::{Account, PasswordCost, PasswordFile};
 pub use principal::{Claims, Principal};
 pub use refusal::{Refusal, RefusalCode};
-pub use scram::{Exchange, ScramHash};
+pub use scram::ScramHash;
 pub use secret::Secret;
+pub use settings::Settings;
+pub use step::{AuthStep, AuthWork, Exchange, RandomUnavailable};
 pub use verified::VerifiedPasswords;
-pub use work::{AuthWork, WorkKind};
+pub use work::WorkKind;

@@ -1,6 +1,6 @@
 //! JSON values (RFC 8259) and their parser.
 
-use crate::push_string;
+use crate::string::push_string;
 
 /// Deepest nesting accepted.
 pub const DEPTH_MAX: usize = 128;

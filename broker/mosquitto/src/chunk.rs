@@ -10,20 +10,20 @@ const HEADER_BYTES: usize = 8;
 pub(crate) struct Chunk<'a> {
     pub(crate) kind: u32,
     /// The offset in the file.
-    pub(crate) at: usize,
+    pub(crate) offset: usize,
     pub(crate) body: &'a [u8],
 }
 
 /// The chunks of a file, in order.
 pub(crate) struct Chunks<'a> {
     file: &'a [u8],
-    at: usize,
+    offset: usize,
 }
 
 impl<'a> Chunks<'a> {
-    /// The chunks from byte `at` on.
-    pub(crate) fn from(file: &'a [u8], at: usize) -> Chunks<'a> {
-        Chunks { file, at }
+    /// The chunks from byte `offset` on.
+    pub(crate) fn from(file: &'a [u8], offset: usize) -> Chunks<'a> {
+        Chunks { file, offset }
     }
 }
 
@@ -31,11 +31,11 @@ impl<'a> Iterator for Chunks<'a> {
     type Item = Result<Chunk<'a>, DatabaseError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let at = self.at;
-        let rest = self.file.get(at..).filter(|rest| !rest.is_empty())?;
-        let chunk = split(rest).map(|(kind, body)| Chunk { kind, at, body });
-        self.at = chunk.map_or(self.file.len(), |chunk| at + HEADER_BYTES + chunk.body.len());
-        Some(chunk.ok_or(DatabaseError { at, fault: Fault::Truncated }))
+        let offset = self.offset;
+        let rest = self.file.get(offset..).filter(|rest| !rest.is_empty())?;
+        let chunk = split(rest).map(|(kind, body)| Chunk { kind, offset, body });
+        self.offset = chunk.map_or(self.file.len(), |chunk| offset + HEADER_BYTES + chunk.body.len());
+        Some(chunk.ok_or(DatabaseError { at: offset, fault: Fault::Truncated }))
     }
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     pub(crate) fn of(chunk: Chunk<'a>) -> Fields<'a> {
-        Fields { rest: chunk.body, wrong: DatabaseError { at: chunk.at, fault: Fault::Length(chunk.kind) } }
+        Fields { rest: chunk.body, wrong: DatabaseError { at: chunk.offset, fault: Fault::Length(chunk.kind) } }
     }
 
     /// The error for lengths in the chunk that do not add up to its own.

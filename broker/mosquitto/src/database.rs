@@ -200,7 +200,7 @@ fn configuration(chunk: Chunk<'_>) -> Result<bool, DatabaseError> {
     let mut fields = Fields::of(chunk);
     let (_last, is_final, number_bytes) = (fields.u64()?, fields.u8()?, fields.u8()?);
     if number_bytes != 8 {
-        return Err(DatabaseError { at: chunk.at, fault: Fault::NumberBytes(number_bytes) });
+        return Err(DatabaseError { at: chunk.offset, fault: Fault::NumberBytes(number_bytes) });
     }
     if fields.skipped() > PADDING_MAX { Err(fields.wrong()) } else { Ok(is_final != 0) }
 }

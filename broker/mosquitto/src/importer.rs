@@ -9,6 +9,7 @@ use tautwire_session::{
 };
 
 use crate::database::{Client, Database, Delivery, Direction, State, Subscription};
+use crate::imported_state::ImportedState;
 use crate::messages::{Messages, subscription_ids, text};
 use crate::report::{Reason, Report};
 use crate::unreleased::Unreleased;
@@ -40,14 +41,12 @@ pub type MountPoints = BTreeMap<u16, String>;
 /// error.
 pub fn import_database(database: &Database<'_>, import_time: ImportTime, mount_points: &MountPoints) -> Import {
     let mut importer = Importer {
-        state: Replay::default(),
-        report: Report::default(),
+        imported: ImportedState::default(),
         sessions: HashMap::new(),
         messages: Messages::new(&database.messages, import_time.now_ms, import_time.run),
         import_time,
-        last_sequence: 0,
     };
-    importer.report.skip_unnamed(Reason::UnknownChunk, database.unknown_chunks);
+    importer.imported.report.skip_unnamed(Reason::UnknownChunk, database.unknown_chunks);
     for client in &database.clients {
         importer.client(client, mount_points);
     }
@@ -66,34 +65,31 @@ pub fn import_database(database: &Database<'_>, import_time: ImportTime, mount_p
     for number in &database.retained {
         importer.retain(*number);
     }
-    unreleased.publish(&mut importer);
+    unreleased.publish(&mut importer.imported);
     for client in &database.clients {
         importer.skip(client);
     }
-    Import { state: importer.state, report: importer.report }
+    Import { state: importer.imported.replay, report: importer.imported.report }
 }
 
 /// An import in progress.
-pub(crate) struct Importer<'d, 'a> {
-    state: Replay,
-    pub(crate) report: Report,
+struct Importer<'d, 'a> {
+    imported: ImportedState,
     /// The imported sessions, by Client Identifier.
     sessions: HashMap<&'a [u8], SessionNumber>,
     messages: Messages<'d, 'a>,
     import_time: ImportTime,
-    /// The number of changes of retained messages.
-    last_sequence: u64,
 }
 
 impl<'a> Importer<'_, 'a> {
     fn client(&mut self, client: &Client<'a>, mount_points: &MountPoints) {
         let name = text(client.id).filter(|id| !id.is_empty() && !self.sessions.contains_key(client.id));
-        let Some(client_id) = name else { return self.report.skip(Reason::InvalidClient, client.id) };
+        let Some(client_id) = name else { return self.imported.report.skip(Reason::InvalidClient, client.id) };
         // If the interval is unlimited, a time exists only because persistent_client_expiration limits it.
         let expiry_interval_s = match client.expires_at_s {
             0 => client.expiry_interval_s,
             at_s if at_s.saturating_mul(1000) <= self.import_time.now_ms => {
-                return self.report.skip(Reason::SessionExpired, client.id);
+                return self.imported.report.skip(Reason::SessionExpired, client.id);
             }
             at_s if client.expiry_interval_s == u32::MAX => {
                 u32::try_from(at_s.saturating_sub(self.offline_since_ms(client) / 1000)).unwrap_or(u32::MAX)
@@ -101,16 +97,16 @@ impl<'a> Importer<'_, 'a> {
             _ => client.expiry_interval_s,
         };
         if expiry_interval_s == 0 {
-            return self.report.skip(Reason::CleanSession, client.id);
+            return self.imported.report.skip(Reason::CleanSession, client.id);
         }
         let number = SessionNumber(self.sessions.len() as u64 + 1);
         let mount_point = mount_points.get(&client.port).map(String::as_str);
         let client_id = &*session_name(mount_point, client_id);
         let opened = Record::Opened { session: number, client_id, at_ms: self.import_time.written_at_ms };
-        if self.state.apply(&opened).is_ok() {
+        if self.imported.replay.apply(&opened).is_ok() {
             self.sessions.insert(client.id, number);
-            self.change(number, Change::ExpiryInterval(expiry_interval_s));
-            self.report.sessions += 1;
+            self.imported.change(number, Change::ExpiryInterval(expiry_interval_s));
+            self.imported.report.sessions += 1;
         }
     }
 
@@ -127,50 +123,37 @@ impl<'a> Importer<'_, 'a> {
     ) -> Option<(SessionNumber, &'a str, SubscriptionRecord)> {
         let session = self.session(subscription.client)?;
         let Some((filter, record)) = record_of(subscription) else {
-            self.report.skip(Reason::InvalidSubscription, subscription.filter);
+            self.imported.report.skip(Reason::InvalidSubscription, subscription.filter);
             return None;
         };
-        self.change(session, Change::Subscribed(filter.into(), record));
-        self.report.subscriptions += 1;
+        self.imported.change(session, Change::Subscribed(filter.into(), record));
+        self.imported.report.subscriptions += 1;
         Some((session, filter, record))
     }
 
     fn outgoing(&mut self, delivery: &Delivery<'a>) {
         let Some(session) = self.session(delivery.client) else { return };
-        let id = PacketId::new(delivery.packet_id).filter(|id| !self.is_in_use(session, *id));
+        let id = PacketId::new(delivery.packet_id).filter(|id| !self.imported.is_in_use(session, *id));
         match (delivery.state, id) {
             (None | Some(State::Unreleased | State::Complete), _) => {
-                self.report.skip(Reason::UnknownState, delivery.client);
+                self.imported.report.skip(Reason::UnknownState, delivery.client);
             }
             (Some(State::Released), Some(id)) => {
-                self.set_next_packet_id(session, id);
-                if self.change_with(session, Change::AwaitingPubComp(id), Some(id)) {
-                    self.report.in_flight += 1;
+                self.imported.set_next_packet_id(session, id);
+                if self.imported.change_with(session, Change::AwaitingPubComp(id), Some(id)) {
+                    self.imported.report.in_flight += 1;
                 }
             }
             // The client may know the message by another identifier, so the exchange cannot continue.
-            (Some(State::Released), None) => self.report.skip(Reason::UnknownState, delivery.client),
+            (Some(State::Released), None) => self.imported.report.skip(Reason::UnknownState, delivery.client),
             (Some(state), id) => {
                 let Some(pending) = self.pending(delivery) else { return };
                 let was_sent = state == State::Sent || state == State::Publish && delivery.duplicate;
                 match id.filter(|_| was_sent) {
-                    Some(id) => self.sent(session, id, pending),
-                    None => self.queue(session, pending),
+                    Some(id) => self.imported.sent(session, id, pending),
+                    None => self.imported.queue(session, pending),
                 }
             }
-        }
-    }
-
-    fn sent(&mut self, session: SessionNumber, id: PacketId, pending: PendingMessage) {
-        self.set_next_packet_id(session, id);
-        if self.change_with(session, Change::Started(pending), Some(id)) {
-            self.report.in_flight += 1;
-        }
-    }
-
-    pub(crate) fn queue(&mut self, session: SessionNumber, pending: PendingMessage) {
-        if self.change(session, Change::Queued(pending)) {
-            self.report.queued += 1;
         }
     }
 
@@ -192,7 +175,7 @@ impl<'a> Importer<'_, 'a> {
                 share: None,
             }),
             Err(reason) => {
-                self.report.skip(reason, topic);
+                self.imported.report.skip(reason, topic);
                 None
             }
         }
@@ -202,40 +185,33 @@ impl<'a> Importer<'_, 'a> {
         let Some(session) = self.session(delivery.client) else { return };
         match (delivery.state, PacketId::new(delivery.packet_id)) {
             (Some(State::Unreleased), Some(id)) => {
-                let held = self.state.session_of(session).and_then(|replayed| replayed.session.held());
+                let held = self.imported.replay.session_of(session).and_then(|replayed| replayed.session.held());
                 if held.is_some_and(|held| held.contains(id)) {
-                    return self.report.skip(Reason::UnknownState, delivery.client);
+                    return self.imported.report.skip(Reason::UnknownState, delivery.client);
                 }
                 // The message has been acknowledged in any case.
-                self.change(session, Change::Taken(id));
-                self.report.unreleased += 1;
+                self.imported.change(session, Change::Taken(id));
+                self.imported.report.unreleased += 1;
                 match self.messages.get(delivery.message) {
                     Ok(message) => unreleased.add(session, message),
-                    Err(reason) => self.report.skip(reason, self.messages.topic(delivery.message)),
+                    Err(reason) => self.imported.report.skip(reason, self.messages.topic(delivery.message)),
                 }
             }
-            (Some(State::Queued), _) => self.report.skip(Reason::Unacknowledged, delivery.client),
+            (Some(State::Queued), _) => self.imported.report.skip(Reason::Unacknowledged, delivery.client),
             // A retransmitted PUBREL is answered without it.
             (Some(State::Complete), _) => {}
-            _ => self.report.skip(Reason::UnknownState, delivery.client),
+            _ => self.imported.report.skip(Reason::UnknownState, delivery.client),
         }
     }
 
     fn retain(&mut self, number: u64) {
         match self.messages.get(number) {
             Ok(message) => {
-                self.report.retained += 1;
-                self.set_retained(RetainedChange::Set(message));
+                self.imported.report.retained += 1;
+                self.imported.set_retained(RetainedChange::Set(message));
             }
-            Err(reason) => self.report.skip(reason, self.messages.topic(number)),
+            Err(reason) => self.imported.report.skip(reason, self.messages.topic(number)),
         }
-    }
-
-    pub(crate) fn set_retained(&mut self, change: RetainedChange) {
-        self.last_sequence += 1;
-        let retained = Record::Retained { sequence: self.last_sequence, change: &change };
-        let is_applied = self.state.apply(&retained).is_ok();
-        debug_assert!(is_applied, "the change concerns no session");
     }
 
     /// The client is offline. Its next message gets the identifier after the last one, which the client may still hold.
@@ -243,12 +219,12 @@ impl<'a> Importer<'_, 'a> {
         let Some(session) = self.sessions.get(client.id).copied() else { return };
         if client.last_packet_id > 0 {
             let ids = (client.last_packet_id..=u16::MAX).skip(1).chain(1..=client.last_packet_id);
-            let free = ids.filter_map(PacketId::new).find(|id| !self.is_in_use(session, *id));
-            free.into_iter().for_each(|id| self.set_next_packet_id(session, id));
+            let free = ids.filter_map(PacketId::new).find(|id| !self.imported.is_in_use(session, *id));
+            free.into_iter().for_each(|id| self.imported.set_next_packet_id(session, id));
         }
         // A time in the future is from another clock.
         let at_ms = self.offline_since_ms(client).min(self.import_time.now_ms);
-        let is_applied = self.state.apply(&Record::Left { session, at_ms }).is_ok();
+        let is_applied = self.imported.replay.apply(&Record::Left { session, at_ms }).is_ok();
         debug_assert!(is_applied, "the session exists");
     }
 
@@ -256,32 +232,9 @@ impl<'a> Importer<'_, 'a> {
     fn session(&mut self, client: &[u8]) -> Option<SessionNumber> {
         let session = self.sessions.get(client).copied();
         if session.is_none() {
-            self.report.skip(Reason::SessionMissing, client);
+            self.imported.report.skip(Reason::SessionMissing, client);
         }
         session
-    }
-
-    fn is_in_use(&self, session: SessionNumber, id: PacketId) -> bool {
-        let outbound = self.state.session_of(session).and_then(|replayed| replayed.session.outbound());
-        outbound.is_some_and(|outbound| outbound.unacknowledged(id).is_some() || outbound.is_released(id))
-    }
-
-    /// Continues identifiers with `id`, which is free.
-    fn set_next_packet_id(&mut self, session: SessionNumber, id: PacketId) {
-        let next = self.state.session_of(session).and_then(|replayed| replayed.session.next_packet_id());
-        if next != Some(id) {
-            self.change(session, Change::NextPacketId(id));
-        }
-    }
-
-    fn change(&mut self, session: SessionNumber, change: Change) -> bool {
-        self.change_with(session, change, None)
-    }
-
-    fn change_with(&mut self, session: SessionNumber, change: Change, packet_id: Option<PacketId>) -> bool {
-        let is_applied = self.state.apply(&Record::Changed { session, change: &change, packet_id }).is_ok();
-        debug_assert!(is_applied, "the session exists, and the identifier is free");
-        is_applied
     }
 }
 

@@ -8,6 +8,7 @@
 mod chunk;
 mod database;
 mod error;
+mod imported_state;
 mod importer;
 mod messages;
 mod report;

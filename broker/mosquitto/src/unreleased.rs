@@ -8,7 +8,7 @@ use tautwire_message::Message;
 use tautwire_protocol::{QoS, SubscriptionId, TopicFilter, topic_matches};
 use tautwire_session::{PendingMessage, RetainedChange, SessionNumber, SubscriptionIds, SubscriptionRecord};
 
-use crate::importer::Importer;
+use crate::imported_state::ImportedState;
 
 /// The messages, and their candidate subscriptions.
 #[derive(Default)]
@@ -36,19 +36,19 @@ impl<'a> Unreleased<'a> {
     }
 
     /// Publishes all messages, in order.
-    pub(crate) fn publish(self, importer: &mut Importer<'_, 'a>) {
+    pub(crate) fn publish(self, imported: &mut ImportedState) {
         for (publisher, message) in &self.messages {
-            self.publish_one(importer, *publisher, message);
+            self.publish_one(imported, *publisher, message);
         }
     }
 
-    fn publish_one(&self, importer: &mut Importer<'_, 'a>, publisher: SessionNumber, message: &Message) {
+    fn publish_one(&self, imported: &mut ImportedState, publisher: SessionNumber, message: &Message) {
         let parts = message.as_ref();
         if parts.retain {
             // A message without a payload clears its topic [MQTT-3.3.1-6].
             let is_cleared = parts.payload.is_empty();
-            importer.report.retained += u64::from(!is_cleared);
-            importer.set_retained(if is_cleared {
+            imported.report.retained += u64::from(!is_cleared);
+            imported.set_retained(if is_cleared {
                 RetainedChange::Cleared(parts.topic.into())
             } else {
                 RetainedChange::Set(message.clone())
@@ -67,7 +67,7 @@ impl<'a> Unreleased<'a> {
                 // Only one member gets it.
                 if shares.insert(*filter) {
                     let ids: Vec<_> = record.identifier.into_iter().collect();
-                    importer.queue(*session, pending(message, qos, retain, &ids, Some(Arc::from(*filter))));
+                    imported.queue(*session, pending(message, qos, retain, &ids, Some(Arc::from(*filter))));
                 }
                 continue;
             }
@@ -77,7 +77,7 @@ impl<'a> Unreleased<'a> {
             found.ids.extend(record.identifier);
         }
         for (session, Match { qos, retain, ids }) in matches {
-            importer.queue(session, pending(message, qos, retain, &ids, None));
+            imported.queue(session, pending(message, qos, retain, &ids, None));
         }
     }
 }

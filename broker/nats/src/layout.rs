@@ -16,8 +16,8 @@ pub(crate) const RETAINED_SUBJECTS: &str = "tw.r.>";
 pub(crate) const SEED: &str = "seed";
 
 /// The key of `tw_config` that is written to confirm the current state, and its lifetime in seconds.
-pub(crate) const MARK: &str = "mark";
-pub(crate) const MARK_S: u64 = 60;
+pub(crate) const SYNC_KEY: &str = "mark";
+pub(crate) const SYNC_KEY_TTL_S: u64 = 60;
 
 /// The lifetime of a deletion marker in seconds: longer than a reader may be disconnected and still resume.
 pub(crate) const MARKER_S: u64 = 60 * 60;

@@ -7,7 +7,9 @@ use tautwire_cluster::Revision;
 use tautwire_cluster::names::{Incarnation, Key};
 
 use crate::jetstream::{self, Failure, bounds, read_all_there_is};
-use crate::layout::{GROUP, MARK, MARK_S, MARKER_S, NODE, SESSION, bucket_of, bucket_stream, bucket_subjects, node_of};
+use crate::layout::{
+    GROUP, MARKER_S, NODE, SESSION, SYNC_KEY, SYNC_KEY_TTL_S, bucket_of, bucket_stream, bucket_subjects, node_of,
+};
 
 /// The most bytes of one read of many keys.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
@@ -79,8 +81,9 @@ pub async fn holds(client: &Client, key: Key, expected: Option<Revision>) -> Res
             None => 0,
         },
     };
-    let headers = [("Nats-Expected-Last-Subject-Sequence-Subject", subject(key)), ("Nats-TTL", MARK_S.to_string())];
-    let mark = format!("$KV.{bucket}.{MARK}");
+    let headers =
+        [("Nats-Expected-Last-Subject-Sequence-Subject", subject(key)), ("Nats-TTL", SYNC_KEY_TTL_S.to_string())];
+    let mark = format!("$KV.{bucket}.{SYNC_KEY}");
     Ok(jetstream::write(client, mark, expected, &headers, Vec::new()).await?.is_some())
 }
 

@@ -9,7 +9,7 @@ use tautwire_engine::{ConnectionListener, Counters, ListenerOverrides, MountPoin
 use tautwire_proxy::{Network, ProxyHeader};
 
 use crate::accept_rate::{AcceptLimitExceeded, AcceptRate};
-use crate::listener::{ListenerConfig, ProxyRequirements};
+use crate::listener_config::{ListenerConfig, ProxyRequirements};
 
 /// The limits and counters of a listener. Its connections refer to it, on any thread.
 #[derive(Debug)]

@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
-use tautwire_engine::{AuthState, ConnectionListener, ConnectionOrigin, Counters, Peer};
-use tautwire_session::AckLevel;
+use tautwire_engine::{ConnectionListener, ConnectionOrigin, Counters, Peer};
 
 use crate::accept_burst::{AcceptBurst, POLL_INTERVAL_US};
+use crate::accepted_connection::AcceptedConnection;
 use crate::authenticator::Authenticator;
-use crate::connections::Layers;
 use crate::listener::{AcceptResult, Listener, PlannedListener, ReserveDescriptor, accept};
 use crate::short_timer::ShortTimer;
 
@@ -32,27 +30,6 @@ pub(crate) struct Acceptor {
     reserve: ReserveDescriptor,
     accept_burst: AcceptBurst,
     short_timer: ShortTimer,
-}
-
-/// An accepted connection.
-#[derive(Debug)]
-pub(crate) struct AcceptedConnection {
-    pub(crate) stream: TcpStream,
-    /// The origin of the connection.
-    pub(crate) origin: Arc<ConnectionOrigin>,
-    /// The layers between TCP and MQTT.
-    pub(crate) layers: Option<Box<Layers>>,
-    /// The level that acknowledgements wait for.
-    pub(crate) ack_level: AckLevel,
-    /// The state of the authentication, if another thread has begun it.
-    pub(crate) auth_state: Option<Box<AuthState>>,
-}
-
-impl AcceptedConnection {
-    /// Whether a TLS handshake is pending.
-    pub(crate) fn needs_tls_handshake(&self) -> bool {
-        self.layers.as_ref().is_some_and(|layers| layers.is_handshaking())
-    }
 }
 
 impl Acceptor {

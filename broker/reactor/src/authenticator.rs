@@ -38,7 +38,7 @@ impl AuthResponder {
 
     /// Whether the client is still connected, as far as is known. If not, the decision is not needed.
     #[must_use]
-    pub fn is_wanted(&self) -> bool {
+    pub fn is_connected(&self) -> bool {
         self.origin.strong_count() > 0
     }
 

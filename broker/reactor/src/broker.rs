@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,21 +12,24 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use mio::Poll;
+use mio::net::TcpStream;
 use tautwire_access::Policy;
 use tautwire_contracts::Catalogue;
 use tautwire_engine::{
-    AdminQuery, ClientCheck, ClientDetail, ClientsPage, ClientsQuery, ConfigCell, ConfigSnapshot, Counters,
-    Explanation, Latencies, LatencyCounts, Publication, QueryResult, Settings, Shard, Shared, SubscriptionList,
-    TopicTotals, Totals, ViolationReport, WhyQuery,
+    AdminQuery, ClientCheck, ClientDetail, ClientsPage, ClientsQuery, ConfigCell, ConfigSnapshot, ConnectionListener,
+    ConnectionOrigin, Counters, Explanation, Latencies, LatencyCounts, Peer, Publication, QueryResult, Settings, Shard,
+    Shared, SubscriptionList, TopicTotals, Totals, ViolationReport, WhyQuery,
 };
 use tautwire_engine::{Clustered, Mode, Volatile};
 use tautwire_journal::WriterHandle;
 use tautwire_memory::Memory;
 use tautwire_router::{Exchange, RetainedLimits, SHARDS_MAX, ShardIndex};
+use tautwire_session::AckLevel;
 use tautwire_spill::SpillThread;
 
 use crate::accept_limiter::ListenerState;
 use crate::accept_rate::AcceptLimits;
+use crate::accepted_connection::AcceptedConnection;
 use crate::admin_queries::{self, QueryDeadline, QueryError};
 use crate::authenticator::Authenticator;
 use crate::clock::Clock;
@@ -32,7 +37,7 @@ use crate::cluster::{ClusterOptions, ClusterSender};
 use crate::data::{self, Data, DataDirectory, DataError, DataState};
 use crate::descriptors;
 use crate::inbox::{Command, ConfigStep, Inbox, PublishError};
-use crate::listener::{ListenAddress, ListenerConfig};
+use crate::listener_config::{ListenAddress, ListenerConfig};
 use crate::listener_set::{ListenerSet, PreparedListeners};
 use crate::shard_channels::connect;
 use crate::waker::Waker;
@@ -336,6 +341,26 @@ impl Control {
     pub fn disconnect(&self, name: &str, ends_session: bool, timeout: Duration) -> Result<bool, QueryError> {
         let ask = |answer| Command::Disconnect(name.into(), ends_session, answer);
         Ok(self.inbox_of(name).request(ask, timeout)?)
+    }
+
+    /// Adds the connection of a client inside of this process. `stream` is one end of a pair of sockets; the client speaks MQTT at the other.
+    ///
+    /// # Errors
+    /// The broker is stopping or overloaded, or system errors.
+    pub fn connect(
+        &self,
+        listener: Arc<dyn ConnectionListener>,
+        stream: UnixStream,
+        ack_level: AckLevel,
+    ) -> io::Result<()> {
+        stream.set_nonblocking(true)?;
+        // All families of streams are read and written by the same calls, see `local`.
+        let stream = TcpStream::from(OwnedFd::from(stream));
+        let origin = Arc::new(ConnectionOrigin::new(listener, Peer::Local { uid: None }));
+        let accepted = AcceptedConnection { stream, origin, layers: None, ack_level, auth_state: None };
+        self.inboxes[0]
+            .send(Command::Connect(Box::new(accepted)))
+            .map_err(|error| io::Error::other(QueryError::from(error)))
     }
 
     /// Returns the inbox of the shard that owns a session.

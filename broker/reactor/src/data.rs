@@ -25,7 +25,7 @@ use crate::clock::Clock;
 use crate::count::counted;
 use crate::data_loss;
 use crate::heap;
-use crate::listener::ListenerConfig;
+use crate::listener_config::ListenerConfig;
 use crate::spill::{self, RecoverySpill, SnapshotSpill};
 use crate::waker::Waker;
 

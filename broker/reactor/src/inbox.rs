@@ -14,6 +14,7 @@ use tautwire_engine::{
 use tautwire_message::Message;
 use tautwire_protocol::ReasonCode;
 
+use crate::accepted_connection::AcceptedConnection;
 use crate::listener::PlannedListener;
 use crate::waker::Waker;
 
@@ -41,6 +42,8 @@ pub(crate) enum Command {
     AdminQuery(AdminQuery),
     /// Disconnects the client of a session, and ends the session too if requested. Reports whether there was something to end.
     Disconnect(Box<str>, bool, ReplySender<bool>),
+    /// Adds the connection of a client inside of this process.
+    Connect(Box<AcceptedConnection>),
     /// Replaces the listeners, applies a new configuration in the same step, and returns the previous one.
     ApplyConfig(Vec<PlannedListener>, ConfigStep, ReplySender<Arc<ConfigSnapshot>>),
 }

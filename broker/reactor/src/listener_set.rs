@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use crate::accept_limiter::{AcceptLimiter, ListenerState};
 use crate::accept_rate::{AcceptLimits, AcceptRate};
-use crate::listener::{ListenAddress, Listener, ListenerConfig, PlannedListener, Socket, SocketSource};
+use crate::listener::{Listener, PlannedListener, Socket, SocketSource};
+use crate::listener_config::{ListenAddress, ListenerConfig};
 
 /// All listeners, in the configured order.
 #[derive(Debug)]

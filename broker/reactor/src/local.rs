@@ -76,7 +76,7 @@ fn listen(path: &Path, mode: u32) -> io::Result<UnixListener> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     bind(&socket, &SocketAddrUnix::new(path)?)?;
     fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
-    rustix::net::listen(&socket, crate::listener::BACKLOG)?;
+    rustix::net::listen(&socket, crate::listener_config::BACKLOG)?;
     Ok(UnixListener::from(socket))
 }
 

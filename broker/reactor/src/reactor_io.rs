@@ -234,6 +234,7 @@ impl<M: Mode> Io<M> for ReactorIo {
                 Command::Disconnect(name, ends_session, answer) => {
                     answer.send(shard.disconnect_by_name(&name, ends_session, self.connections.now_ms));
                 }
+                Command::Connect(accepted) => self.connections.admit(shard, *accepted),
                 Command::ApplyConfig(planned, step, answer) => {
                     // No connection is accepted in between, because this thread accepts all of them.
                     self.acceptor.replace(planned, self.connections.now_ms);

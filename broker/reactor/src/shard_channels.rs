@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use rtrb::{Consumer, Producer, RingBuffer};
 use tautwire_router::{Batch, ShardIndex};
 
-use crate::acceptor::AcceptedConnection;
+use crate::accepted_connection::AcceptedConnection;
 use crate::waker::Waker;
 
 /// The capacity of the ring of connections. Further ones wait at the sending thread.
@@ -265,7 +265,7 @@ mod tests {
 
     use crate::accept_limiter::AcceptLimiter;
     use crate::accept_rate::{AcceptLimits, AcceptRate};
-    use crate::listener::ListenerConfig;
+    use crate::listener_config::ListenerConfig;
 
     const OWN: ShardIndex = ShardIndex(0);
     const OTHER: ShardIndex = ShardIndex(1);

@@ -6,7 +6,7 @@ use tautwire_memory::{Charge, Kind, MemoryLedger};
 use tautwire_message::{Message, MessageId, MessageRef, Transcodings};
 use tautwire_session::PendingMessage;
 
-use crate::share::SessionKey;
+use crate::session_key::SessionKey;
 
 /// A message with more stored bytes than this is shared instead of copied into the batch.
 const COPIED_MAX_BYTES: usize = 1024;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use foldhash::fast::RandomState;
 
 use crate::ShardIndex;
-use crate::share::SessionKey;
+use crate::session_key::SessionKey;
 
 /// The number of messages that are stored per group.
 pub const DISPATCHES_MAX: usize = 16;

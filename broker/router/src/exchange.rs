@@ -1,5 +1,6 @@
 //! The state that all shards share.
 
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -10,13 +11,14 @@ use crate::owners::{RetainedClaim, RetainedOwner};
 use crate::placement::Placement;
 use crate::random::random;
 use crate::retained::{Expiry, RetainError, RetainedLimits, RetainedStore};
-use crate::scan::{Progress, Scan, SpillScan};
-use crate::share::{GroupCoordinator, GroupMember, SessionKey, ShareGroup};
+use crate::scan::{Progress, RetainedListing, Scan, SpillScan};
+use crate::session_key::SessionKey;
+use crate::share::{GroupCoordinator, GroupMember, ShareGroup};
 use crate::shares::Shares;
 use crate::{ShardIndex, ShardSet};
 
 /// Nodes of the retained tree visited per lock acquisition, so that a search among millions does not delay publishers.
-pub(crate) const SEARCH_STEPS: u64 = 128;
+const SEARCH_STEPS: u64 = 128;
 
 /// The generation and number of a change of the retained messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,9 +58,9 @@ pub struct Exchange {
 /// Interest and retained messages change under one lock, so that a subscription and a retained publish are ordered: the subscriber gets the
 /// message either by its scan or live, never both.
 #[derive(Debug)]
-pub(crate) struct SharedState {
+struct SharedState {
     interest: Interest,
-    pub(crate) retained: RetainedStore,
+    retained: RetainedStore,
 }
 
 impl Exchange {
@@ -412,6 +414,31 @@ impl Exchange {
         }
     }
 
+    /// Starts a listing of the messages that match `filter`, or of all, including those below `$SYS`. Visits none of them yet; returns
+    /// `None` if there can be none.
+    pub fn list_retained(&self, filter: Option<&str>) -> Option<RetainedListing> {
+        self.read().retained.list(filter)
+    }
+
+    /// Continues a listing until `visit` breaks, `steps` is used up, or the listing ends. Subtracts the steps used, and holds the lock for
+    /// a few steps at a time; `visit` is called with the lock held, so it must be short.
+    pub fn continue_listing(
+        &self,
+        look: &mut RetainedListing,
+        steps: &mut u64,
+        mut visit: impl FnMut(&str, &Body) -> ControlFlow<()>,
+    ) {
+        while *steps > 0 && !look.is_done() {
+            let portion = SEARCH_STEPS.min(*steps);
+            let mut left = portion;
+            let flow = self.read().retained.continue_listing(look, &mut left, &mut visit);
+            *steps -= portion - left;
+            if flow.is_break() {
+                return;
+            }
+        }
+    }
+
     /// Returns the retained message of `topic`.
     pub fn retained_message(&self, topic: &str) -> Option<Body> {
         self.read().retained.get(topic).cloned()
@@ -472,7 +499,7 @@ impl Exchange {
 
     // Locks. A poisoned lock is harmless, because every change is a single call.
 
-    pub(crate) fn read(&self) -> RwLockReadGuard<'_, SharedState> {
+    fn read(&self) -> RwLockReadGuard<'_, SharedState> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 

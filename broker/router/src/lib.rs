@@ -16,8 +16,8 @@ mod owners;
 mod placement;
 mod random;
 mod retained;
-mod retained_listing;
 mod scan;
+mod session_key;
 mod share;
 mod shares;
 
@@ -30,9 +30,9 @@ pub use owners::{RetainedClaim, RetainedOwner, RetainedQuota};
 pub use placement::Placement;
 pub use random::random;
 pub use retained::{RetainError, RetainedLimits};
-pub use retained_listing::RetainedListing;
-pub use scan::{Progress, Scan, SpillScan};
-pub use share::{GroupCoordinator, GroupMember, SessionKey, ShareGroup};
+pub use scan::{Progress, RetainedListing, Scan, SpillScan};
+pub use session_key::SessionKey;
+pub use share::{GroupCoordinator, GroupMember, ShareGroup};
 
 /// A shard's number, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -7,8 +7,7 @@ use tautwire_message::{Body, Message, MessageRef, Spilled};
 use tautwire_topics::RetainedTree;
 
 use crate::owners::{RetainedClaim, RetainedOwner, RetainedOwners};
-use crate::retained_listing::RetainedListing;
-use crate::scan::{Scan, SpillScan};
+use crate::scan::{RetainedListing, Scan, SpillScan};
 
 /// Limits of the retained messages.
 #[derive(Debug, Clone, Copy)]

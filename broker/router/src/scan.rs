@@ -1,4 +1,4 @@
-//! Scans of the retained messages that run over many turns.
+//! Scans and listings of the retained messages that run over many turns.
 
 use std::collections::VecDeque;
 
@@ -57,5 +57,21 @@ impl SpillScan {
     /// Whether the walk has begun and not ended.
     pub fn is_running(&self) -> bool {
         self.cursor.is_some()
+    }
+}
+
+/// A listing of the retained messages, in no particular order. Messages that are added or removed meanwhile may be seen or not; all others
+/// are seen once. It may be dropped at any time.
+#[derive(Debug)]
+pub struct RetainedListing {
+    pub(crate) cursor: RetainedCursor,
+    /// The last topic, in a reused buffer.
+    pub(crate) topic: String,
+}
+
+impl RetainedListing {
+    /// Whether all messages were visited.
+    pub fn is_done(&self) -> bool {
+        self.cursor.is_finished()
     }
 }

@@ -13,17 +13,7 @@ use tautwire_session::SessionNumber;
 use crate::ShardIndex;
 use crate::dispatch_log::{Dispatch, DispatchLog};
 use crate::member_credit::MemberCredit;
-
-/// Identifies a session on any shard. The generation distinguishes it from a later one in the same slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct SessionKey {
-    /// The shard that owns the session.
-    pub shard: ShardIndex,
-    /// Its slot there.
-    pub index: u32,
-    /// The number of times that the slot was reused.
-    pub generation: u32,
-}
+use crate::session_key::SessionKey;
 
 /// A session's membership in a group.
 #[derive(Debug, Clone)]

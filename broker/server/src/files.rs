@@ -67,7 +67,7 @@ pub(crate) fn quoted(path: &Path) -> String {
 /// Whether any user of this machine can read or change the file.
 ///
 /// Group access is fine: packages and clusters use it to pass secrets to a service.
-pub(crate) fn is_open_to_everybody(path: &Path) -> bool {
+pub(crate) fn is_world_accessible(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o007 != 0)
 }
 

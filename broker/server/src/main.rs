@@ -5,6 +5,7 @@
 #![warn(clippy::print_stderr)]
 
 mod admin;
+mod bridges;
 mod certificates;
 mod cli;
 mod client;

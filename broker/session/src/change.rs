@@ -3,8 +3,8 @@
 use tautwire_protocol::PacketId;
 
 use crate::outbound::PendingMessage;
-use crate::session::StoredWill;
 use crate::subscriptions::SubscriptionRecord;
+use crate::will::StoredWill;
 
 /// One change of a session's state. Applying the same changes in order to a new session gives the same state, so a log of the changes
 /// represents the session.

@@ -16,6 +16,7 @@ mod packet_id_set;
 mod replay;
 mod session;
 mod subscriptions;
+mod will;
 
 pub use change::Change;
 pub use forwarded::{ForwardTarget, PendingForward};
@@ -27,7 +28,6 @@ pub use last_retained::LastRetained;
 pub use outbound::{Outbound, PendingMessage, Resend, SubscriptionIds};
 pub use packet_id_set::PacketIdSet;
 pub use replay::{LATE_CHANGES_MAX, Replay, ReplayError, ReplayedSession, ReplayedState, UnreadableMessage};
-pub use session::{
-    SESSION_BYTES, Session, StoredWill, session_name, share_of_queue, share_queue_name, split_session_name,
-};
+pub use session::{SESSION_BYTES, Session, session_name, share_of_queue, share_queue_name, split_session_name};
 pub use subscriptions::{SubscriptionRecord, SubscriptionSet, subscription_bytes};
+pub use will::StoredWill;

@@ -8,19 +8,8 @@ use crate::change::Change;
 use crate::outbound::{Outbound, PendingMessage, Sequence};
 use crate::packet_id_set::PacketIdSet;
 use crate::subscriptions::SubscriptionSet;
+use crate::will::StoredWill;
 use tautwire_memory::{Footprint, Kind, MemoryFootprint};
-use tautwire_message::Message;
-
-/// The will of a client [MQTT 5.0 section 3.1.2.5].
-#[derive(Debug, Clone, PartialEq)]
-pub struct StoredWill {
-    /// The message to publish. Its expiry is set when it is published.
-    pub message: Message,
-    /// Will Delay Interval in seconds.
-    pub delay_s: u32,
-    /// Message Expiry Interval in seconds.
-    pub message_expiry_s: Option<u32>,
-}
 
 /// The session state of one Client Identifier. Small while no messages are pending: queues are allocated on first use.
 #[derive(Debug, Default, PartialEq)]

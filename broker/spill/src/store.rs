@@ -13,7 +13,6 @@ use std::io;
 use tautwire_message::{Message, SPILL_MAX_BYTES, SpillRead, SpillRequest, SpillResponse, SpillSlot, Spilled};
 
 use crate::files::{Files, ReadWrite};
-use compaction::Compaction;
 use table::{RecordLocation, SlotTable};
 
 /// The header of a stored message: checksum (4), slot (4), length (4). The checksum is the CRC-32C of everything after it.
@@ -93,6 +92,13 @@ struct Segment<F> {
     live_bytes: u32,
     /// Contains an unreadable record, so it is not compacted.
     has_unreadable: bool,
+}
+
+/// The file that is being compacted, and the progress.
+#[derive(Debug, Clone, Copy)]
+struct Compaction {
+    file: u32,
+    offset: u32,
 }
 
 impl<F: Files> Store<F> {

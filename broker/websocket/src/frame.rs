@@ -1,7 +1,7 @@
 //! Frame headers (RFC 6455 section 5.2).
 
-use crate::decoder::Violation;
 use crate::mask::Mask;
+use crate::violation::Violation;
 
 /// Length of the longest header: two bytes, eight of length, four of mask.
 pub(crate) const HEADER_MAX_BYTES: usize = 14;

@@ -9,15 +9,19 @@
 #![forbid(unsafe_code)]
 
 mod close;
+mod config;
 mod decoder;
 mod frame;
 mod handshake;
 mod mask;
 mod outgoing;
+mod violation;
 mod websocket;
 
 pub use close::CloseCode;
-pub use decoder::{FrameLimits, Violation};
+pub use config::WebSocketConfig;
+pub use decoder::FrameLimits;
 pub use handshake::{AllowedOrigin, HandshakeRefusal, Origins, Path, REQUEST_HEAD_MAX_BYTES, SUBPROTOCOL};
 pub use outgoing::{FRAME_OUT_MAX_BYTES, PONGS_MAX_BYTES};
-pub use websocket::{EndReason, WebSocket, WebSocketConfig};
+pub use violation::Violation;
+pub use websocket::{EndReason, WebSocket};

@@ -3,20 +3,11 @@
 use std::sync::Arc;
 
 use crate::close::CloseCode;
-use crate::decoder::{Decoder, End, FrameLimits, Violation};
-use crate::handshake::{Handshake, HandshakeProgress, HandshakeRefusal, Origins, Path};
+use crate::config::WebSocketConfig;
+use crate::decoder::{Decoder, End};
+use crate::handshake::{Handshake, HandshakeProgress, HandshakeRefusal};
 use crate::outgoing::Outgoing;
-
-/// The configuration shared by all connections of a listener.
-#[derive(Debug, Clone)]
-pub struct WebSocketConfig {
-    /// The path of the MQTT endpoint.
-    pub path: Path,
-    /// The origins of web pages that may connect.
-    pub origins: Origins,
-    /// Limits on frames.
-    pub limits: FrameLimits,
-}
+use crate::violation::Violation;
 
 /// Why nothing more is accepted from a client.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,7 +9,8 @@
 //! * After a lost connection it reconnects, resumes the session, sends unacknowledged messages again, and subscribes again
 //!   if the server has lost the session.
 //! * Every queue and buffer has a limit ([`Limits`]) and a counter ([`Counters`]).
-//! * [`machine`] is the protocol without I/O, for applications with their own sockets.
+//! * [`machine`] is the protocol without I/O, for applications with their own sockets; [`transport`] is the opposite: sockets with TLS and
+//!   WebSocket, for applications with their own protocol machine.
 //!
 //! Features: `tokio`, `tls` (`mqtts://`), `websocket` (`ws://`, with `tls` `wss://`), `scram` (`Scram`), `tracing`.
 #![cfg_attr(
@@ -56,6 +57,7 @@ mod store;
 mod subscribe;
 mod sync;
 mod tls;
+pub mod transport;
 mod wire;
 
 #[cfg(feature = "tokio")]

@@ -227,7 +227,7 @@ class Configuration(unittest.TestCase):
         secret.rename(self.folder / "away")
         self.put(self.brokers[0], {"acl": RULES % "a"})
         wait_until("it is behind", lambda: self.shown(odd)["lagging"], PATIENCE_S)
-        self.assertIn("jwt.secret", self.shown(odd)["reason"][0])
+        self.assertIn("jwt.secret", self.shown(odd)["reasons"][0])
         self.assertEqual(self.request(odd, "GET", "/health/ready"), (503, {"status": "waiting", "cluster": "configuration"}))
         ann.ping()
         self.assertNotEqual(self.client(odd, "late", "ann").reason, wire.SUCCESS)

@@ -26,7 +26,7 @@ def flood_absent(arena: Arena, versions: list[int], count: int, size: int) -> No
         ))
     messages.flood(publishers)
     messages.is_honest(arena, publishers)
-    acknowledged = messages.acknowledged_of(publishers)
+    acknowledged = messages.acknowledged_by(publishers)
     arena.expect(bool(acknowledged), "no message was accepted")
     arena.note(f"{len(acknowledged)} of {len(of_topic)} messages were acknowledged with success")
     for publisher in publishers:

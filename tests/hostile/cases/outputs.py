@@ -21,12 +21,12 @@ def explode(arena: Arena, reading: bool) -> None:
     """All publishers are read in one turn: the broker is stopped for the milliseconds in which they send."""
     receivers = [peer.connected(arena.port, f"receiver-{number}") for number in range(RECEIVERS)]
     for receiver in receivers:
-        receiver.send(wire.subscribe(["explosion"], qos=0))
+        receiver.send(wire.subscribe(["burst"], qos=0))
     for receiver in receivers:
         receiver.expect(wire.SUBACK)
         receiver.discarding, receiver.reading = True, reading
     publishers = [peer.connected(arena.port, f"publisher-{number}") for number in range(PUBLISHERS)]
-    packet = wire.publish("explosion", bytes(COPIED_BYTES))
+    packet = wire.publish("burst", bytes(COPIED_BYTES))
     for _ in range(ROUNDS):
         for publisher in publishers:
             publisher.send(packet)
@@ -48,12 +48,12 @@ def explode(arena: Arena, reading: bool) -> None:
 
 
 @case("100 publishers at once, 2,000 receivers who read: output before its first write", limit_mib=8, short=True)
-def explosion(arena: Arena) -> None:
+def fan_out_burst(arena: Arena) -> None:
     explode(arena, reading=True)
 
 
 @case("100 publishers at once, 2,000 receivers who do not read", limit_mib=8)
-def explosion_unread(arena: Arena) -> None:
+def fan_out_burst_unread(arena: Arena) -> None:
     explode(arena, reading=False)
 
 

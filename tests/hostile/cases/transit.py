@@ -98,7 +98,7 @@ def transit_qos_1(arena: Arena) -> None:
     with slowed(arena):
         messages.flood(publishers)
     messages.is_honest(arena, publishers)
-    acknowledged = messages.acknowledged_of(publishers)
+    acknowledged = messages.acknowledged_by(publishers)
     arena.note(f"{len(acknowledged)} of 160 messages were acknowledged with success")
     for publisher in publishers:
         publisher.peer.close()

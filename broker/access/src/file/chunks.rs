@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 use super::compile;
 use super::reader::{LineShift, Reader};
 use super::users;
-use crate::policy::Compiled;
+use crate::compiled::Compiled;
 use crate::users::UsersBuilder;
 
 /// The minimum length of a chunk, except the last. A file that is not longer is parsed as a whole.

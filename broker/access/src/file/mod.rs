@@ -11,9 +11,9 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use toml::de::{DeTable, DeValue};
 
+use crate::compiled::{ActionRoots, Compiled, Role};
 use crate::error::{AccessError, ErrorCode};
 use crate::limits::{FILE_BYTES_MAX, ROLES_MAX};
-use crate::policy::{ActionRoots, Compiled, Role};
 use crate::tree::TreeBuilder;
 use crate::users::UsersBuilder;
 use line_index::LineIndex;

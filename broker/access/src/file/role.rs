@@ -7,11 +7,11 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::reader::{Reader, Text};
+use crate::compiled::Compiled;
 use crate::error::ErrorCode;
 use crate::limits::{PLACEHOLDERS_MAX, RULES_MAX};
 use crate::pattern::{Level, Pattern};
 use crate::placeholder::{Placeholder, PlaceholderId};
-use crate::policy::Compiled;
 use crate::request::ActionSet;
 use crate::rule::{EVERY_QOS, Rule};
 use crate::tree::{BuildBranch, RuleEnd, TreeBuilder};

@@ -1,7 +1,7 @@
 //! Decodes an answer of the store to a span.
 
 use crate::names::Partition;
-use crate::operation::Sequence;
+use crate::numbers::Sequence;
 use crate::record::RecordError;
 
 use super::{LogGroup, Messages, Span};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::names::Partition;
-use crate::operation::Sequence;
+use crate::numbers::Sequence;
 
 use super::{LogGroup, Messages, Span};
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::mutant::{Mutant, is};
 use crate::names::{PARTITIONS, Partition};
-use crate::operation::{Answer, Decision, Operation, OperationId, Sequence};
+use crate::numbers::Sequence;
+use crate::operation::{Answer, Decision, Operation, OperationId};
 use crate::outbox::{Outbox, Purpose};
 use crate::queue::pop_front_if;
 use crate::record::{Place, RecordError};

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::names::Partition;
-use crate::operation::{Answer, Decision, Operation, OperationId, Sequence};
+use crate::numbers::Sequence;
+use crate::operation::{Answer, Decision, Operation, OperationId};
 use crate::outbox::{Outbox, Purpose};
 use crate::queue::pop_front_if;
 use crate::settings::Settings;

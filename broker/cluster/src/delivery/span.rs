@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::bytes::Reader;
 use crate::names::Partition;
-use crate::operation::Sequence;
+use crate::numbers::Sequence;
 use crate::record::{Group, Place, Publisher, RecordError};
 
 /// A contiguous part of one partition.

@@ -8,11 +8,19 @@ use std::sync::Arc;
 
 use crate::mutant::{Mutant, is};
 use crate::names::{ClientKey, GroupKey, Incarnation, Key, Partition};
-use crate::operation::{Answer, Decision, Operation, OperationId, Refusal, Revision};
+use crate::numbers::Revision;
+use crate::operation::{Answer, Decision, Operation, OperationId, Refusal};
 use crate::outbox::Purpose;
 use crate::record::{GROUP_MEMBERS_MAX, Place, ShareRecord};
 
-use super::{ASK_MS, GroupContext, GroupMessage, GroupMessageKind, LOOK_MS, YIELD_MS};
+use super::{GroupContext, GroupMessage, GroupMessageKind};
+
+/// How often a node with members checks whether there are partitions to deliver, in milliseconds.
+const LOOK_MS: u64 = 5000;
+/// How often a node with less than its share checks and asks, in milliseconds.
+const ASK_MS: u64 = 1000;
+/// How long a node does not take back partitions that it has given to another one, in milliseconds.
+const YIELD_MS: u64 = 3000;
 
 #[derive(Debug)]
 pub(super) struct Group {

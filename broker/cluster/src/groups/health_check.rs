@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use crate::mutant::{Mutant, is};
 use crate::names::{ClientKey, GroupKey, Key};
-use crate::operation::{Answer, Operation, OperationId, Revision, ScannedGroup};
+use crate::numbers::Revision;
+use crate::operation::{Answer, Operation, OperationId, ScannedGroup};
 use crate::outbox::Purpose;
 use crate::queue::pop_front_if;
 use crate::record::{SessionRecord, ShareRecord};

@@ -4,43 +4,22 @@
 //! When a node is removed, its partitions become free. A node without members returns its partitions. A node that delivers less than its
 //! share asks the one that delivers most.
 
+mod context;
 mod group;
 mod health_check;
 mod message;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::names::{ClientKey, GroupKey, Incarnation, PARTITIONS, Partition};
-use crate::nodes::Nodes;
+use crate::names::{ClientKey, GroupKey, Partition};
 use crate::operation::{Answer, OperationId};
-use crate::outbox::Outbox;
 use crate::record::Place;
-use crate::settings::Settings;
 
+pub(crate) use context::GroupContext;
 use group::Group;
 pub(crate) use health_check::HealthCheck;
 pub use health_check::HealthCheckStatus;
 pub(crate) use message::{GroupMessage, GroupMessageKind};
-
-/// How often a node with members checks whether there are partitions to deliver, in milliseconds.
-pub(crate) const LOOK_MS: u64 = 5000;
-/// How often a node with less than its share checks and asks, in milliseconds.
-pub(crate) const ASK_MS: u64 = 1000;
-/// How long a node does not take back partitions that it has given to another one, in milliseconds.
-pub(crate) const YIELD_MS: u64 = 3000;
-
-/// The context of a node for group operations.
-pub(crate) struct GroupContext<'a> {
-    pub(crate) me: Incarnation,
-    pub(crate) now_ms: u64,
-    /// Whether the node may take free partitions.
-    pub(crate) takes_more: bool,
-    pub(crate) settings: &'a Settings,
-    /// The position of the node in the log, at which a group without members begins.
-    pub(crate) position: [Place; PARTITIONS as usize],
-    pub(crate) nodes: &'a Nodes,
-    pub(crate) out: &'a mut Outbox,
-}
 
 /// The groups that involve this node.
 #[derive(Debug, Default)]

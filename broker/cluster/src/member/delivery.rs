@@ -4,7 +4,7 @@ use crate::delivery::{DeliveryCounters, ReadRequest};
 use crate::groups::{GroupContext, Groups, HealthCheck};
 use crate::interest::{Change, InterestSync, InterestSyncContext};
 use crate::names::{ClientKey, GroupKey, Partition};
-use crate::operation::Sequence;
+use crate::numbers::Sequence;
 use crate::record::Place;
 use crate::sessions::EndedSession;
 
@@ -18,7 +18,7 @@ impl Member {
         }
     }
 
-    /// A shard requests a read for lagging sessions. The answer is [`Decision::Read`].
+    /// A shard requests a read for lagging sessions. The answer is [`Decision::Read`](crate::Decision::Read).
     pub fn read(&mut self, shard: usize, request: ReadRequest) {
         if !self.is_over {
             self.log.read(shard, request, &self.settings, &mut self.out);
@@ -26,7 +26,7 @@ impl Member {
     }
 
     /// A session of this node has subscribed to `$share/name/filter`, or was resumed with that subscription. The answer is
-    /// [`Decision::Joined`]. The epoch is that of [`Decision::Serve`].
+    /// [`Decision::Joined`](crate::Decision::Joined). The epoch is that of [`Decision::Serve`](crate::Decision::Serve).
     pub fn join(&mut self, now_ms: u64, client: ClientKey, epoch: u64, share: &str) {
         let group = self.seed.group(share);
         self.with_groups(now_ms, |groups, cx| groups.join(group, share, client, epoch, cx));

@@ -3,7 +3,8 @@
 use crate::Status;
 use crate::mutant::{Mutant, is};
 use crate::names::{ClientKey, Incarnation, Partition};
-use crate::operation::{Answer, Decision, OperationId, Refusal, Revision};
+use crate::numbers::Revision;
+use crate::operation::{Answer, Decision, OperationId, Refusal};
 use crate::peer_commands::{PeerCommandContext, PeerCommandMessage};
 use crate::producers::PendingRetain;
 use crate::record::{ConfigPart, Load};

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use crate::bytes::{Reader, Writer};
 use crate::names::{PARTITIONS, Partition};
-use crate::operation::Sequence;
+use crate::numbers::Sequence;
 
 use super::{RecordError, VERSION, read};
 

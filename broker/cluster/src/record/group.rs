@@ -1,7 +1,7 @@
 //! A group: the messages that one node appends to one partition at once.
 
 use crate::bytes::{Reader, Writer};
-use crate::operation::Sequence;
+use crate::numbers::Sequence;
 
 use super::{RecordError, Retain, VERSION, read};
 

@@ -3,6 +3,7 @@
 mod config;
 mod cursors;
 mod group;
+mod intent;
 mod message;
 mod node;
 mod retained;
@@ -15,10 +16,11 @@ use std::fmt;
 pub use config::{ConfigPart, ConfigRecord};
 pub use cursors::{Cursors, OPEN_MAX, Place};
 pub use group::{Body, Group, RetainEntry};
+pub use intent::Intent;
 pub use message::Publisher;
 pub use node::{End, Load, NodeRecord, NodeState};
 pub use retained::{MARK_SUBJECT, Retain, RetainedRecord};
-pub use session::{Claim, Intent, NEVER_EXPIRES, SessionRecord, Taken};
+pub use session::{Claim, NEVER_EXPIRES, SessionRecord, Taken};
 pub use share::{GROUP_MEMBERS_MAX, GROUP_OPEN_MAX, ShareRecord};
 pub use will::{DueWill, Will};
 

@@ -1,7 +1,7 @@
 //! The retained message of a topic: the value of its subject in the stream of retained messages.
 
 use crate::bytes::{Reader, Writer};
-use crate::operation::Sequence;
+use crate::numbers::Sequence;
 
 use super::{Place, Publisher, RecordError, VERSION, read};
 

@@ -3,8 +3,9 @@
 use std::num::{NonZeroU16, NonZeroU64};
 
 use crate::bytes::{Reader, Writer};
-use crate::names::{Incarnation, Partition};
+use crate::names::Incarnation;
 
+use super::intent::{Intent, read_intent, write_intent};
 use super::{DueWill, RecordError, VERSION, Will, read};
 
 /// The Session Expiry Interval of a session that never expires [MQTT 5.0 section 3.1.2.11.2].
@@ -55,17 +56,6 @@ pub struct Taken {
     /// Where the owner of the record will write it; `None` if it is known to be in the log.
     pub intent: Option<Intent>,
 }
-
-/// The position of a QoS 2 message in the log, if it is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Intent {
-    /// The partition of its topic.
-    pub partition: Partition,
-    /// The number of the QoS 2 message of the owner's incarnation in that partition, from 1.
-    pub ordinal: u64,
-}
-
-const NO_PARTITION: u8 = 0xff;
 
 impl SessionRecord {
     /// Encodes the record.
@@ -123,17 +113,4 @@ impl SessionRecord {
             })
         })
     }
-}
-
-pub(super) fn write_intent(intent: Option<Intent>, writer: &mut Writer) {
-    let (partition, ordinal) =
-        intent.map_or((NO_PARTITION, 0), |intent| (intent.partition.index() as u8, intent.ordinal));
-    writer.u8(partition).u64(ordinal);
-}
-
-pub(super) fn read_intent(reader: &mut Reader<'_>) -> Option<Option<Intent>> {
-    Some(match (reader.u8()?, reader.u64()?) {
-        (NO_PARTITION, _) => None,
-        (partition, ordinal) => Some(Intent { partition: Partition::new(partition)?, ordinal }),
-    })
 }

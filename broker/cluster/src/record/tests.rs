@@ -1,7 +1,7 @@
 use std::num::{NonZeroU16, NonZeroU64};
 
 use crate::names::{ClientKey, Incarnation, Partition};
-use crate::operation::Sequence;
+use crate::numbers::Sequence;
 
 use super::*;
 

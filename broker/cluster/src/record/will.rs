@@ -2,8 +2,8 @@
 
 use crate::bytes::{Reader, Writer};
 
-use super::session::{read_intent, write_intent};
-use super::{Intent, Retain};
+use super::Retain;
+use super::intent::{Intent, read_intent, write_intent};
 
 /// A message to be published when the client's connection ends without DISCONNECT.
 #[derive(Clone, PartialEq, Eq)]

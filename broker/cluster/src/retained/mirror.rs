@@ -9,9 +9,10 @@
 use std::collections::VecDeque;
 
 use crate::mutant::{Mutant, is};
+use crate::numbers::Sequence;
 use crate::operation::{
     Answer, Decision, Operation, OperationId, RETAINED_BATCH_MAX, RETAINED_BATCH_MAX_BYTES, RetainedChange,
-    RetainedEntry, Sequence,
+    RetainedEntry,
 };
 use crate::outbox::{Outbox, Purpose};
 use crate::queue::pop_front_if;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::mutant::{Mutant, is};
 use crate::names::{Incarnation, Partition, Seed};
-use crate::operation::{Answer, Operation, OperationId, Sequence};
+use crate::numbers::Sequence;
+use crate::operation::{Answer, Operation, OperationId};
 use crate::outbox::{Outbox, Purpose};
 use crate::producers::MessageOrigin;
 use crate::record::{Place, RecordError, Retain, RetainedRecord};

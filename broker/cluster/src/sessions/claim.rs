@@ -2,23 +2,16 @@
 
 use crate::mutant::{Mutant, is};
 use crate::names::{ClientKey, Key};
-use crate::operation::{Answer, Operation, OperationId, Refusal, Revision, Start};
+use crate::numbers::Revision;
+use crate::operation::{Answer, Operation, OperationId, Refusal, Start};
 use crate::outbox::Purpose;
 use crate::peer_message::{PeerMessage, PeerMessageKind};
 use crate::record::{Claim, NEVER_EXPIRES, SessionRecord};
 use crate::wills;
 
-use super::SessionContext;
+use super::context::SessionContext;
 use super::inheritance::{InheritedState, has_intents};
-
-/// A client that requests its session.
-#[derive(Debug)]
-pub(crate) struct ClaimRequest {
-    pub(super) ticket: u64,
-    pub(super) client_id: String,
-    pub(super) start: Start,
-    pub(super) deadline_ms: u64,
-}
+use super::request::ClaimRequest;
 
 #[derive(Debug)]
 pub(super) struct PendingClaim {

@@ -3,31 +3,13 @@
 use std::num::NonZeroU64;
 
 use crate::bytes::{Reader, Writer};
-use crate::names::{ClientKey, Incarnation};
-use crate::operation::Revision;
-use crate::queue::pop_front_if;
+use crate::names::Incarnation;
+use crate::numbers::Revision;
 use crate::record::{Claim, SessionRecord, Will};
-
-use super::service::SessionService;
-use super::{SessionEntry, Sessions};
-
-/// A service becomes dormant after between one and two of these intervals without activity, in milliseconds. When many clients connect at
-/// once, the first are dormant before the last have connected, so their memory is reused.
-const IDLE_MS: u64 = 100;
-/// The most services that are checked in one call.
-const CHECKS_MAX: usize = 1024;
 
 /// An idle service, encoded in one allocation.
 #[derive(Debug)]
 pub(super) struct DormantSession(Box<[u8]>);
-
-/// An active service, with the time of its next check.
-#[derive(Debug)]
-pub(super) struct ActiveSession {
-    check_at_ms: u64,
-    key: ClientKey,
-    claim: u64,
-}
 
 impl DormantSession {
     /// `record`: without messages and wills in flight.
@@ -47,8 +29,8 @@ impl DormantSession {
         DormantSession(writer.0.into())
     }
 
-    /// Restores the service.
-    pub(super) fn wake(&self, key: ClientKey) -> Option<SessionService> {
+    /// Returns what it was created from.
+    pub(super) fn decode(&self) -> Option<(u64, u64, Revision, SessionRecord)> {
         let mut reader = Reader::new(&self.0);
         let (epoch, last_refused, revision) = (reader.varint()?, reader.varint()?, Revision(reader.varint()?));
         let record = SessionRecord {
@@ -70,64 +52,6 @@ impl DormantSession {
             },
             state: reader.bytes(reader.left())?.to_vec(),
         };
-        Some(SessionService::activate(key, epoch, last_refused, record, revision))
-    }
-}
-
-impl ActiveSession {
-    fn new(now_ms: u64, key: ClientKey, claim: u64) -> ActiveSession {
-        ActiveSession { check_at_ms: now_ms + IDLE_MS, key, claim }
-    }
-}
-
-impl Sessions {
-    /// Adds a service.
-    pub(super) fn insert_service(&mut self, key: ClientKey, service: SessionService) {
-        self.active.push_back(ActiveSession::new(self.now_ms, key, service.claim));
-        self.held.insert(key, SessionEntry::Serving(Box::new(service)));
-    }
-
-    /// Returns the service of a client, activating it.
-    pub(super) fn service(&mut self, key: ClientKey) -> Option<&mut SessionService> {
-        match self.activate(key)? {
-            SessionEntry::Serving(service) => Some(service),
-            _ => None,
-        }
-    }
-
-    /// Returns the entry of a session, activating it.
-    pub(super) fn activate(&mut self, key: ClientKey) -> Option<&mut SessionEntry> {
-        let held = self.held.get_mut(&key)?;
-        if let SessionEntry::DormantSession(to_dormant) = held {
-            let service = to_dormant.wake(key)?;
-            self.active.push_back(ActiveSession::new(self.now_ms, key, service.claim));
-            *held = SessionEntry::Serving(Box::new(service));
-        }
-        if let SessionEntry::Serving(service) = held {
-            service.is_touched = true;
-        }
-        Some(held)
-    }
-
-    /// Suspends services that were idle for some time.
-    pub(super) fn suspend_idle(&mut self, now_ms: u64) {
-        self.now_ms = now_ms;
-        for _ in 0..CHECKS_MAX {
-            let Some(ActiveSession { key, claim, .. }) =
-                pop_front_if(&mut self.active, |active| active.check_at_ms <= now_ms)
-            else {
-                return;
-            };
-            let Some(held) = self.held.get_mut(&key) else { continue };
-            let SessionEntry::Serving(service) = &mut *held else { continue };
-            if service.claim != claim {
-                continue;
-            }
-            let is_touched = std::mem::take(&mut service.is_touched);
-            match if is_touched { None } else { service.to_dormant() } {
-                Some(to_dormant) => *held = SessionEntry::DormantSession(to_dormant),
-                None => self.active.push_back(ActiveSession::new(now_ms, key, claim)),
-            }
-        }
+        Some((epoch, last_refused, revision, record))
     }
 }

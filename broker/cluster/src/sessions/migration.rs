@@ -5,7 +5,8 @@ use std::ops::Bound;
 use crate::names::ClientKey;
 use crate::operation::Decision;
 
-use super::{SessionContext, SessionEntry, Sessions};
+use super::context::SessionContext;
+use super::{SessionEntry, Sessions};
 
 /// The numbers of a node's sessions by state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,45 +1,35 @@
 //! The sessions that this node claims or serves. Each client has at most one of both.
 
 mod claim;
+mod context;
 mod disconnection;
 mod dormant;
+mod idle;
 mod inheritance;
+mod leaving;
 mod migration;
+mod record;
+mod request;
 mod service;
 mod takeover;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU16;
 
-use crate::names::{ClientKey, Incarnation, Key, Partition, Seed};
-use crate::nodes::Nodes;
-use crate::operation::{Answer, Decision, Operation, OperationId, Refusal, Revision};
-use crate::outbox::Outbox;
-use crate::peer_message::{PeerMessage, PeerMessageKind};
-use crate::producers::{MessageOrigin, MessageSource, PartitionProducers, RetainRequest, WithdrawnMessage};
+use crate::names::{ClientKey, Incarnation, Partition};
+use crate::numbers::Revision;
+use crate::operation::{Answer, Decision, OperationId, Refusal};
+use crate::producers::{MessageOrigin, MessageSource, WithdrawnMessage};
 use crate::record::{Claim, SessionRecord};
-use crate::settings::Settings;
 use crate::wills::DisconnectSettings;
 
-pub(crate) use claim::ClaimRequest;
 use claim::{ClaimOutcome, PendingClaim};
-use dormant::{ActiveSession, DormantSession};
+pub(crate) use context::SessionContext;
+use dormant::DormantSession;
 pub use migration::SessionsStatus;
+pub(crate) use request::{ClaimRequest, PublishRequest};
 use service::{ServiceState, SessionService};
 pub(crate) use takeover::CollectionResult;
-use takeover::Takeover;
-
-/// The context of a node for session operations.
-pub(crate) struct SessionContext<'a> {
-    pub(crate) me: Incarnation,
-    pub(crate) seed: Seed,
-    pub(crate) now_ms: u64,
-    pub(crate) is_serving: bool,
-    pub(crate) settings: &'a Settings,
-    pub(crate) nodes: &'a Nodes,
-    pub(crate) producers: &'a mut PartitionProducers,
-    pub(crate) out: &'a mut Outbox,
-}
 
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
@@ -70,17 +60,6 @@ pub(crate) struct EndedSession {
     pub(crate) state: Vec<u8>,
 }
 
-/// A message of a client to its partition.
-#[derive(Debug)]
-pub(crate) struct PublishRequest {
-    pub(crate) partition: Partition,
-    pub(crate) ticket: u64,
-    pub(crate) refusal_seen: u64,
-    pub(crate) packet_id: Option<NonZeroU16>,
-    pub(crate) to_retain: Option<RetainRequest>,
-    pub(crate) message: Vec<u8>,
-}
-
 #[derive(Debug)]
 enum SessionEntry {
     PendingClaim(Box<PendingClaim>),
@@ -89,14 +68,20 @@ enum SessionEntry {
     DormantSession(DormantSession),
 }
 
-impl ClaimRequest {
-    pub(crate) fn new(ticket: u64, client_id: &str, start: crate::Start, deadline_ms: u64) -> ClaimRequest {
-        ClaimRequest { ticket, client_id: client_id.to_owned(), start, deadline_ms }
-    }
+/// A session that this node takes over without its client, because it has a will.
+#[derive(Debug)]
+struct Takeover {
+    operation: OperationId,
+    record: SessionRecord,
+    before_ms: u64,
+}
 
-    fn refuse(&self, why: Refusal, cx: &mut SessionContext<'_>) {
-        cx.out.decide(Decision::Refuse { ticket: self.ticket, why });
-    }
+/// An active service, with the time of its next check.
+#[derive(Debug)]
+struct ActiveSession {
+    check_at_ms: u64,
+    key: ClientKey,
+    claim: u64,
 }
 
 impl Sessions {
@@ -381,13 +366,13 @@ impl Sessions {
                 if claiming.number() <= claim {
                     self.end_claim(key, Refusal::TakenOver, cx);
                 }
-                send_released(key, by, claim, cx);
+                cx.send_released(key, by, claim);
             }
             Some(SessionEntry::Takeover(_)) => {
                 self.drop_takeover(key);
-                send_released(key, by, claim, cx);
+                cx.send_released(key, by, claim);
             }
-            Some(SessionEntry::DormantSession(_)) | None => send_released(key, by, claim, cx),
+            Some(SessionEntry::DormantSession(_)) | None => cx.send_released(key, by, claim),
         }
     }
 
@@ -396,26 +381,5 @@ impl Sessions {
         if let Some(SessionEntry::PendingClaim(claiming)) = self.held.get_mut(&key) {
             claiming.released(Claim { by, number }, cx);
         }
-    }
-}
-
-fn send_released(key: ClientKey, to: Incarnation, claim: u64, cx: &mut SessionContext<'_>) {
-    if to != cx.me {
-        cx.out.send(to, PeerMessage { from: cx.me, client: key, claim, kind: PeerMessageKind::Released });
-    }
-}
-
-/// Returns the operation that writes or removes a session's record.
-fn write_operation(
-    key: ClientKey,
-    expected: Revision,
-    record: Option<&SessionRecord>,
-    for_s: Option<u32>,
-) -> Operation {
-    let key = Key::Session(key);
-    match (record.map(SessionRecord::encode), for_s) {
-        (None, _) => Operation::Remove { key, expected },
-        (Some(value), Some(for_s)) => Operation::PutFor { key, expected, value, for_s },
-        (Some(value), None) => Operation::Put { key, expected: Some(expected), value },
     }
 }

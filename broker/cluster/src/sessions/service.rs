@@ -8,16 +8,19 @@ use std::num::{NonZeroU16, NonZeroU64};
 
 use crate::mutant::{Mutant, is};
 use crate::names::{ClientKey, Incarnation, Key, Partition};
-use crate::operation::{Answer, Decision, Operation, OperationId, Revision};
+use crate::numbers::Revision;
+use crate::operation::{Answer, Decision, Operation, OperationId};
 use crate::outbox::Purpose;
 use crate::producers::{Entry, MessageOrigin, MessageSource};
 use crate::record::{Intent, NEVER_EXPIRES, Publisher, SessionRecord, Taken};
 use crate::wills::DisconnectSettings;
 
+use super::context::SessionContext;
 use super::disconnection::{Disconnection, Wills};
 use super::dormant::DormantSession;
 use super::inheritance::has_intents;
-use super::{ClaimRequest, PublishRequest, SessionContext};
+use super::record::write_operation;
+use super::request::{ClaimRequest, PublishRequest};
 
 #[derive(Debug)]
 pub(super) struct SessionService {
@@ -174,14 +177,9 @@ impl SessionService {
     }
 
     /// Restores a dormant service.
-    pub(super) fn activate(
-        key: ClientKey,
-        epoch: u64,
-        last_refused: u64,
-        record: SessionRecord,
-        revision: Revision,
-    ) -> SessionService {
-        SessionService { epoch, last_refused, ..SessionService::of(key, record, revision) }
+    pub(super) fn activate(key: ClientKey, dormant: &DormantSession) -> Option<SessionService> {
+        let (epoch, last_refused, revision, record) = dormant.decode()?;
+        Some(SessionService { epoch, last_refused, ..SessionService::of(key, record, revision) })
     }
 
     /// Whether packets of the client belong to this service.
@@ -323,7 +321,7 @@ impl SessionService {
     /// Another node has the client.
     pub(super) fn release_to(&mut self, to: Incarnation, claim: u64, cx: &mut SessionContext<'_>) {
         if claim < self.claim || is(Mutant::ReleasesTooEarly) || is(Mutant::ServesAfterRelease) {
-            super::send_released(self.key, to, claim, cx);
+            cx.send_released(self.key, to, claim);
         }
         if claim < self.claim || is(Mutant::ServesAfterRelease) {
             return;
@@ -480,7 +478,7 @@ impl SessionService {
         for_s: Option<u32>,
         cx: &mut SessionContext<'_>,
     ) -> OperationId {
-        let write = super::write_operation(self.key, self.revision, record, for_s);
+        let write = write_operation(self.key, self.revision, record, for_s);
         cx.out.ask(Purpose::Session(self.key), write)
     }
 
@@ -575,7 +573,7 @@ impl SessionService {
 
     fn released(&mut self, cx: &mut SessionContext<'_>) -> ServiceState {
         for (node, claim) in std::mem::take(&mut self.requested_by) {
-            super::send_released(self.key, node, claim, cx);
+            cx.send_released(self.key, node, claim);
         }
         ServiceState::Released
     }

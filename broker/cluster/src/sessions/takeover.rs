@@ -3,21 +3,16 @@
 use crate::mutant::{Mutant, is};
 use crate::names::{ClientKey, Key};
 use crate::nodes::Ends;
-use crate::operation::{Answer, Operation, OperationId, Revision, Scanned};
+use crate::numbers::Revision;
+use crate::operation::{Answer, Operation, OperationId, Scanned};
 use crate::outbox::Purpose;
 use crate::record::{Claim, SessionRecord};
 
+use super::context::SessionContext;
 use super::inheritance::{InheritedState, has_intents};
+use super::record::write_operation;
 use super::service::SessionService;
-use super::{SessionContext, SessionEntry, Sessions, write_operation};
-
-/// A session that this node takes over without its client, because it has a will.
-#[derive(Debug)]
-pub(super) struct Takeover {
-    operation: OperationId,
-    record: SessionRecord,
-    before_ms: u64,
-}
+use super::{SessionEntry, Sessions, Takeover};
 
 /// What is done with a found record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

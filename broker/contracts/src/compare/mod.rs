@@ -6,7 +6,8 @@ mod schema;
 use std::fmt;
 
 use crate::catalogue::Catalogue;
-use crate::contract::{Contract, Types};
+use crate::contract::Contract;
+use crate::payload_types::Types;
 
 /// A difference between two versions of a contract.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,9 +7,10 @@ use tautwire_message::Format;
 
 use super::plan;
 use crate::catalogue::Catalogue;
-use crate::contract::{Contract, DEPTH_MAX, OnViolation, Schema, Types, Unacknowledged};
+use crate::contract::{Contract, OnViolation, Schema, Unacknowledged};
 use crate::field_binding::FieldBinding;
 use crate::json::JsonSource;
+use crate::payload_types::{DEPTH_MAX, Types};
 use crate::plan::{Plan, PlanLimits};
 use crate::protobuf::{self, FieldValue, PayloadCheck, ProtobufSink};
 use crate::schema;

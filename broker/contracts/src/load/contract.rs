@@ -1,52 +1,17 @@
 //! Compiles the definition of a contract.
 
-use super::LoadLimits;
+use super::draft::Draft;
 use super::error::{ErrorCode, LoadError, SourcePosition};
+use super::folder::LoadLimits;
 use super::schemas::Schemas;
 use std::sync::Arc;
 
-use crate::contract::{Contract, OnViolation, Schema, Types, Unacknowledged};
+use crate::contract::{Contract, Schema};
 use crate::field_binding::FieldBinding;
+use crate::payload_types::Types;
 use crate::plan::Plan;
 use crate::topic_pattern::TopicPattern;
 use tautwire_message::Format;
-
-/// The definition of a contract, not yet validated.
-#[derive(Debug)]
-pub(super) struct Draft {
-    pub(super) place: SourcePosition,
-    pub(super) name: String,
-    pub(super) topics: String,
-    pub(super) topics_place: Option<SourcePosition>,
-    pub(super) formats: Vec<Format>,
-    pub(super) schema: String,
-    pub(super) schema_place: Option<SourcePosition>,
-    pub(super) message: Option<String>,
-    pub(super) on_violation: OnViolation,
-    pub(super) unacknowledged: Unacknowledged,
-    pub(super) unknown_fields_refused: bool,
-    /// Levels and fields.
-    pub(super) topic_fields: Vec<(String, String)>,
-}
-
-impl Draft {
-    pub(super) fn new(place: SourcePosition) -> Draft {
-        Draft {
-            place,
-            name: String::new(),
-            topics: String::new(),
-            topics_place: None,
-            formats: Vec::new(),
-            schema: String::new(),
-            schema_place: None,
-            message: None,
-            on_violation: OnViolation::default(),
-            unacknowledged: Unacknowledged::Drop,
-            unknown_fields_refused: false,
-            topic_fields: Vec::new(),
-        }
-    }
-}
 
 /// Names are used in topic levels, file names and generated code.
 const NAME_MAX_BYTES: usize = 64;
@@ -59,7 +24,7 @@ pub(super) fn make(draft: &Draft, schemas: &Schemas, limits: &LoadLimits) -> Res
         return Err(LoadError::at(ErrorCode::Value, draft.place.clone(), message));
     }
     let topics = TopicPattern::new(&draft.topics)
-        .map_err(|error| LoadError::at(ErrorCode::Value, at(&draft.topics_place), format!("topics: {error}")))?;
+        .map_err(|error| LoadError::at(ErrorCode::Value, at(&draft.topics_position), format!("topics: {error}")))?;
     let (schema, types) = types(draft, schemas, limits, &at(&draft.schema_place))?;
     let field_binding = |(level, field): &(String, String)| {
         if !topics.names().any(|name| name == level) {

@@ -1,8 +1,9 @@
 //! Contracts that were added or changed while the broker was running: one file for each, `managed/NAME.toml`.
 
-use super::contract::Draft;
+use super::draft::Draft;
 use super::error::LoadError;
-use super::{Files, MANAGED, manifest};
+use super::folder::{Files, MANAGED};
+use super::manifest;
 
 /// The content of one of the files.
 pub(super) struct ManagedContract {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::contract::Draft;
+use super::draft::Draft;
 use super::error::{ErrorCode, LoadError, SourcePosition, position};
 use crate::contract::{OnViolation, Unacknowledged};
 use tautwire_message::Format;
@@ -135,7 +135,7 @@ impl<'t> Reader<'t> {
             "name" => draft.name = text()?,
             "topics" => {
                 draft.topics = text()?;
-                draft.topics_place = Some(self.place(span));
+                draft.topics_position = Some(self.place(span));
             }
             "schema" => {
                 draft.schema = text()?;

@@ -1,52 +1,22 @@
 //! Loads a catalogue from the files of a folder; any error rejects all of them.
 
 mod contract;
+mod draft;
 mod error;
+mod folder;
 mod managed;
 mod manifest;
 mod options;
 mod schemas;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::catalogue::Catalogue;
 use crate::contract::Contract;
-use crate::plan::PlanLimits;
 
 pub use error::{ErrorCode, LoadError};
+pub use folder::{Files, LoadLimits, MANAGED, MANIFEST};
 use schemas::Schemas;
-
-/// The file that defines the contracts.
-pub const MANIFEST: &str = "contracts.toml";
-
-/// The folder where the broker stores contracts that are added and changed while it runs: `managed/NAME.toml` replaces a contract of that
-/// name elsewhere.
-pub const MANAGED: &str = "managed/";
-
-/// Limits on a contracts folder.
-#[derive(Debug, Clone, Copy)]
-pub struct LoadLimits {
-    /// Number of files.
-    pub files: usize,
-    /// Bytes of one file.
-    pub file_bytes: usize,
-    /// Number of contracts.
-    pub contracts: usize,
-    /// Nesting of braces in the text of a schema.
-    pub nesting: usize,
-    /// Limits on the types of a schema.
-    pub plan: PlanLimits,
-}
-
-impl Default for LoadLimits {
-    fn default() -> LoadLimits {
-        LoadLimits { files: 200, file_bytes: 1024 * 1024, contracts: 1_000, nesting: 64, plan: PlanLimits::default() }
-    }
-}
-
-/// The files of a folder, by their paths in it, with `/` as the separator.
-pub type Files = BTreeMap<String, String>;
 
 impl Catalogue {
     /// Loads the contracts of `contracts.toml`, of options in `.proto` files, and of files in `managed/`.
@@ -54,7 +24,7 @@ impl Catalogue {
     /// # Errors
     /// All errors, with file, line and column.
     pub fn load(files: &Files, limits: &LoadLimits) -> Result<Catalogue, Vec<LoadError>> {
-        let mut errors = within_limits(files, limits);
+        let mut errors = folder::within_limits(files, limits);
         if !errors.is_empty() {
             return Err(errors);
         }
@@ -85,21 +55,6 @@ impl Catalogue {
             Err(errors)
         }
     }
-}
-
-fn within_limits(files: &Files, limits: &LoadLimits) -> Vec<LoadError> {
-    let mut errors = Vec::new();
-    if files.len() > limits.files {
-        let message = format!("the folder has {} files; the maximum is {}", files.len(), limits.files);
-        errors.push(LoadError::of_file(ErrorCode::Limit, MANIFEST, message));
-    }
-    for (name, text) in files {
-        if text.len() > limits.file_bytes {
-            let message = format!("the file has {} bytes; the maximum is {}", text.len(), limits.file_bytes);
-            errors.push(LoadError::of_file(ErrorCode::Limit, name, message));
-        }
-    }
-    errors
 }
 
 /// Reports contracts that share a name or a topic.

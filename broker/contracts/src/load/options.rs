@@ -2,7 +2,7 @@
 
 use prost_reflect::{DescriptorPool, DynamicMessage, MapKey, MessageDescriptor, Value};
 
-use super::contract::Draft;
+use super::draft::Draft;
 use super::error::{ErrorCode, LoadError, SourcePosition};
 use crate::contract::{OnViolation, Unacknowledged};
 use tautwire_message::Format;

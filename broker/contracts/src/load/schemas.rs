@@ -8,9 +8,10 @@ use prost_reflect::{DescriptorPool, MessageDescriptor};
 use protox::Compiler;
 use protox::file::{ChainFileResolver, File, FileResolver, GoogleFileResolver};
 
-use super::contract::Draft;
+use super::draft::Draft;
 use super::error::{ErrorCode, LoadError, SourcePosition, position};
-use super::{Files, LoadLimits, MANAGED, options};
+use super::folder::{Files, LoadLimits, MANAGED};
+use super::options;
 use crate::contract::Schema;
 use crate::schema::{self, SchemaPlan};
 

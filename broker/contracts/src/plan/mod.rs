@@ -7,7 +7,7 @@ mod names;
 pub(crate) use build::{FIELDS_MAX, REQUIRED_MAX};
 pub use build::{PlanError, PlanLimits};
 pub(crate) use name::Name;
-pub(crate) use names::Names;
+pub(crate) use names::{FieldIndex, Names};
 
 /// A message type and all types that it references.
 #[derive(Debug)]
@@ -24,10 +24,6 @@ pub(crate) struct MessageIndex(pub(crate) u16);
 /// The index of an enumeration in the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct EnumIndex(pub(crate) u16);
-
-/// The index of a field in [`MessagePlan::fields`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct FieldIndex(pub(crate) u16);
 
 /// One message type.
 #[derive(Debug)]

@@ -1,6 +1,8 @@
 //! Lookup of fields by name, without a search if names come in schema order.
 
-use super::FieldIndex;
+/// The index of a field in the fields of its message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct FieldIndex(pub(crate) u16);
 
 /// The names of a message's fields: in JSON and in the schema.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! Finds a single field in a checked payload.
 
-use crate::field_binding::{number_is, zero_is};
+use crate::level_value::{number_is, zero_is};
 use crate::plan::{FieldIndex, FieldPlan, Kind, MessageIndex, Plan};
 use crate::protobuf::wire;
 use crate::violation::Checked;

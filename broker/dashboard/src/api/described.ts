@@ -191,7 +191,7 @@ export interface Schemas {
       current: number;
       latest: number;
       lagging: boolean;
-      reason: string[];
+      reasons: string[];
       parts: Schemas["SharedPart"][];
     };
     sessions_freed: number;
@@ -213,7 +213,7 @@ export interface Schemas {
     number: number;
     current: number;
     lagging: boolean;
-    reason: string[];
+    reasons: string[];
     parts: {
       acl?: Schemas["SharedText"] | undefined;
       users?: Schemas["SharedText"] | undefined;

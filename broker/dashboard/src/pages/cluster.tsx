@@ -110,7 +110,7 @@ function Nodes({ cluster: shown, onDrain }: { cluster: Cluster; onDrain: ((node:
       )}
       {configuration.lagging && (
         <p class="banner">
-          <strong>This node accepts no new clients:</strong> it could not apply revision {configuration.latest} of the shared configuration. {configuration.reason.join("; ")}
+          <strong>This node accepts no new clients:</strong> it could not apply revision {configuration.latest} of the shared configuration. {configuration.reasons.join("; ")}
         </p>
       )}
       <dl class="figures">

@@ -34,6 +34,9 @@ struct OpenedSession {
     is_present: bool,
 }
 
+/// Client identifiers with this prefix are those of bridges.
+const RESERVED_CLIENT_ID_PREFIX: &str = "bridge/";
+
 impl<M: Mode> Shard<M> {
     pub(crate) fn on_connect(&mut self, index: ConnectionIndex, connect: &Connect<'_>) -> Handled {
         if !self.accepts_version(index, connect.version) {
@@ -229,7 +232,16 @@ impl<M: Mode> Shard<M> {
 
     /// The Client Identifier: from authentication, from CONNECT, or assigned.
     fn client_id<'a>(&self, index: ConnectionIndex, connect: &Connect<'a>) -> Result<Cow<'a, str>, ConnectRefusal> {
-        let identity = identity_of(self.state.connections[index].auth_state());
+        let connection = &self.state.connections[index];
+        let identity = identity_of(connection.auth_state());
+        let requested = identity.and_then(|identity| identity.client_id.as_deref()).unwrap_or(connect.client_id);
+        let is_internal = || connection.origin().is_some_and(|origin| origin.identity().is_some());
+        if requested.starts_with(RESERVED_CLIENT_ID_PREFIX) && !is_internal() {
+            return Err(ConnectRefusal(
+                ConnectReason::ClientIdentifierNotValid,
+                "client identifiers that begin with bridge/ are reserved".into(),
+            ));
+        }
         if let Some(client_id) = identity.and_then(|identity| identity.client_id.as_deref()) {
             if client_id.contains('\0') {
                 // It does not come from the packet, and would name a session of another mount point.

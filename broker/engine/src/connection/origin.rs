@@ -5,6 +5,7 @@ use core::num::{NonZeroU16, NonZeroU32};
 use std::fmt;
 use std::sync::Arc;
 
+use tautwire_access::Identity;
 use tautwire_protocol::{ProtocolVersion, QoS};
 
 use crate::connection::mount::MountPoint;
@@ -16,6 +17,10 @@ pub trait ConnectionListener: fmt::Debug + Send + Sync {
     /// The settings that it overrides.
     fn overrides(&self) -> ListenerOverrides {
         ListenerOverrides::default()
+    }
+    /// The identity of its only client, a part of this process. The clients of other listeners authenticate.
+    fn identity(&self) -> Option<&Arc<Identity>> {
+        None
     }
     /// The prefix of its clients' topics.
     fn mount_point(&self) -> Option<&MountPoint> {
@@ -138,6 +143,11 @@ impl ConnectionOrigin {
     /// The prefix of the client's topics.
     pub fn mount_point(&self) -> Option<&MountPoint> {
         self.listener.mount_point()
+    }
+
+    /// The identity of a client that is a part of this process.
+    pub fn identity(&self) -> Option<&Arc<Identity>> {
+        self.listener.identity()
     }
 
     /// Whether the listener has been removed.

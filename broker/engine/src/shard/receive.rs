@@ -159,7 +159,7 @@ impl<M: Mode> Shard<M> {
                 self.state.counters().packets_received.subtract(1);
                 return (length, Handled::Later);
             }
-            self.receive_publish(index, &header, version, chunk, range)
+            self.receive_publish(index, &header, version, bytes, (chunk, range.start))
         } else {
             self.receive_other(index, &header, version, bytes)
         };
@@ -171,22 +171,21 @@ impl<M: Mode> Shard<M> {
         (length, handled)
     }
 
-    /// Handles a PUBLISH, which is the first packet in `range` of `chunk`.
+    /// Handles a PUBLISH, the first packet in `bytes`, which are at `at` in `chunk`.
     #[inline(always)]
     fn receive_publish(
         &mut self,
         index: ConnectionIndex,
         header: &FixedHeader,
         version: ProtocolVersion,
-        chunk: &Chunk,
-        range: Range<usize>,
+        bytes: &[u8],
+        (chunk, at): (&Chunk, usize),
     ) -> Handled {
-        let bytes = &chunk.bytes()[range.clone()];
         let publish = match decode_publish(header, &bytes[header.header_len..header.total_len()], version) {
             Ok(publish) => publish,
             Err(error) => return self.refuse(index, bytes, &error),
         };
-        let payload_at = range.start + header.total_len() - publish.payload.len();
+        let payload_at = at + header.total_len() - publish.payload.len();
         if self.state.connections[index].is_mounted() {
             self.on_mounted_publish(index, &publish, chunk, payload_at)
         } else {

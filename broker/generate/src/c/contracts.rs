@@ -3,7 +3,7 @@
 use tautwire_contracts::Format;
 
 use super::header::{parameters, wrapped};
-use super::{C, string};
+use super::syntax::{C, string};
 use crate::code::Code;
 use crate::model::{Binding, Level};
 use crate::names;

@@ -1,6 +1,6 @@
 //! The header: types, and functions for the contracts.
 
-use super::{C, Members, code, has_flag};
+use super::syntax::{C, Members, code, has_flag, string};
 use crate::code::Code;
 use crate::model::{Binding, Enum, Field, Kind, Record, Repr};
 use crate::names;
@@ -170,7 +170,7 @@ fn contract(code: &mut Code, c: &C<'_>, binding: &Binding) {
     code.line(format!(
         "#define {}_FILTER {}",
         names::upper(&format!("{package}_{name}")),
-        super::string(&binding.topic.filter)
+        string(&binding.topic.filter)
     ));
     code.blank();
     for (text, line) in [

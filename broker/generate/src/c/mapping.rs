@@ -1,7 +1,7 @@
 //! Functions for the named formats, JSON and MessagePack.
 
 use super::protobuf::case;
-use super::{C, Members, condition, has_flag, string};
+use super::syntax::{C, Members, condition, has_flag, string};
 use crate::code::Code;
 use crate::model::{Family, Field, Kind, Presence, Record, Repr, Scalar};
 use crate::names;

@@ -1,6 +1,6 @@
 //! Functions for the binary form.
 
-use super::{C, Members, condition, has_flag};
+use super::syntax::{C, Members, condition, has_flag};
 use crate::code::Code;
 use crate::model::{Field, Kind, Presence, Record, Repr, Scalar};
 use crate::names;

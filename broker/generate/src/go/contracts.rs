@@ -2,7 +2,7 @@
 
 use tautwire_contracts::Format;
 
-use super::{Go, code, string, with_imports};
+use super::syntax::{Go, code, string, with_imports};
 use crate::code::Code;
 use crate::model::{Binding, Level};
 use crate::names;

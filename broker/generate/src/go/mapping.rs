@@ -3,8 +3,7 @@
 use tautwire_contracts::Format;
 
 use super::protobuf::sorted_keys;
-use super::types::variable;
-use super::{Go, condition, is_pointer, members, scalar_type, string};
+use super::syntax::{Go, condition, is_pointer, members, scalar_type, string, variable};
 use crate::code::Code;
 use crate::model::{Family, Field, Kind, Presence, Record, Repr, Scalar};
 use crate::names;

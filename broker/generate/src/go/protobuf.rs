@@ -1,7 +1,6 @@
 //! Methods for the binary form.
 
-use super::types::variable;
-use super::{Go, condition, is_pointer, members, scalar_type};
+use super::syntax::{Go, condition, is_pointer, members, scalar_type, variable};
 use crate::code::Code;
 use crate::model::{Field, Kind, Presence, Record, Scalar};
 use crate::names;

@@ -2,7 +2,7 @@
 
 use tautwire_contracts::Format;
 
-use super::{Go, code, members, string, with_imports};
+use super::syntax::{Go, code, members, string, variable, with_imports};
 use crate::code::Code;
 use crate::model::{Enum, Record, Repr};
 use crate::names;
@@ -95,12 +95,6 @@ fn enum_of(code: &mut Code, enumeration: &Enum) {
             }
         }
     }
-}
-
-/// The name of a variable that belongs to a type.
-pub(super) fn variable(name: &str) -> String {
-    let mut characters = name.chars();
-    characters.next().map_or_else(String::new, |first| first.to_ascii_lowercase().to_string() + characters.as_str())
 }
 
 fn structure(code: &mut Code, go: &Go<'_>, record: &Record) {

@@ -2,8 +2,7 @@
 
 use tautwire_contracts::Format;
 
-use super::types::gap;
-use super::{code, doc, import, string, suffix};
+use super::syntax::{code, doc, gap, import, string, suffix};
 use crate::code::Code;
 use crate::model::{Api, Binding, Level};
 use crate::names;

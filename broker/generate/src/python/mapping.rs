@@ -1,7 +1,6 @@
 //! Functions for the named formats, JSON and MessagePack.
 
-use super::types::gap;
-use super::{Members, doc, may_be_none, presence_condition, string, suffix};
+use super::syntax::{Members, doc, gap, may_be_none, presence_condition, string, suffix};
 use crate::code::Code;
 use crate::model::{Api, Family, Field, Kind, Presence, Record, Repr, Scalar};
 use crate::names;

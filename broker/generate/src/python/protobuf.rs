@@ -1,7 +1,6 @@
 //! Functions for the binary form.
 
-use super::types::gap;
-use super::{Members, doc, may_be_none, presence_condition, string, suffix, zero};
+use super::syntax::{Members, doc, gap, may_be_none, presence_condition, string, suffix, zero};
 use crate::code::Code;
 use crate::model::{Api, Field, Kind, Presence, Record, Repr, Scalar};
 

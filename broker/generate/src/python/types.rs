@@ -2,7 +2,7 @@
 
 use tautwire_contracts::Format;
 
-use super::{LINE_MAX, Members, all_of, code, constants, doc, mentions, string, suffix};
+use super::syntax::{LINE_MAX, Members, all_of, code, constants, doc, gap, mentions, string, suffix};
 use crate::code::Code;
 use crate::model::{Api, Enum, Record, Repr};
 use crate::names;
@@ -65,14 +65,6 @@ pub(super) fn generate(api: &Api) -> String {
         }
     }
     format!("{}\n\n{body}", out.finish())
-}
-
-/// Adds two empty lines, as between definitions.
-pub(super) fn gap(code: &mut Code) {
-    if !code.is_empty() {
-        code.blank();
-        code.line("");
-    }
 }
 
 fn number_enum(code: &mut Code, enumeration: &Enum) {

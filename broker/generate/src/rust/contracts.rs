@@ -2,7 +2,7 @@
 
 use tautwire_contracts::Format;
 
-use super::{call, code, string};
+use super::syntax::{call, code, string};
 use crate::code::Code;
 use crate::model::{Api, Binding, Level};
 use crate::names;

@@ -2,7 +2,7 @@
 
 use tautwire_contracts::Format;
 
-use super::{Members, WIDTH, argument, place, presence_condition, string};
+use super::syntax::{Members, WIDTH, argument, place, presence_condition, string};
 use crate::code::Code;
 use crate::model::{Api, Family, Field, Kind, Presence, Record, Repr, Scalar};
 

@@ -1,6 +1,6 @@
 //! Methods for the binary form.
 
-use super::{Members, argument, place, place_mut, presence_condition};
+use super::syntax::{Members, WIDTH, argument, place, place_mut, presence_condition};
 use crate::code::Code;
 use crate::model::{Api, Field, Kind, Presence, Record, Scalar};
 
@@ -129,7 +129,7 @@ fn read_fields(code: &mut Code, api: &Api, record: &Record, members: &Members) {
             read_field(code, api, record, members, at);
         }
         let line = format!("_ => reader.unknown(tag, &[{}])?,", numbers.join(", "));
-        if 16 + line.len() <= super::WIDTH {
+        if 16 + line.len() <= WIDTH {
             code.line(line);
         } else {
             code.open("_ => {");
@@ -155,7 +155,7 @@ fn filled(code: &mut Code, items: &[String]) {
     const DEPTH: usize = 6 * 4;
     let mut line = String::new();
     for item in items {
-        if DEPTH + line.len() + 2 + item.len() > super::WIDTH {
+        if DEPTH + line.len() + 2 + item.len() > WIDTH {
             code.line(format!("    {}", line.trim_end()));
             line.clear();
         }

@@ -2,7 +2,7 @@
 
 use tautwire_contracts::Format;
 
-use super::{Members, code, string};
+use super::syntax::{Members, code, string};
 use crate::code::Code;
 use crate::model::{Api, Enum, Record, Repr};
 use crate::names;

@@ -2,7 +2,7 @@
 
 use tautwire_contracts::Format;
 
-use super::{code, import, string};
+use super::syntax::{code, import, string};
 use crate::code::Code;
 use crate::model::{Api, Binding, Family, Level};
 use crate::names;

@@ -1,7 +1,6 @@
 //! Functions for the named formats, JSON and MessagePack.
 
-use super::types::{constant, is_always_there, presence_condition, value_of};
-use super::{choice_name, member, property, string};
+use super::syntax::{choice_name, constant, is_always_there, member, presence_condition, property, string, value_of};
 use crate::code::Code;
 use crate::model::{Api, Family, Field, Kind, Presence, Record, Repr, Scalar};
 
@@ -87,7 +86,7 @@ fn transparent(code: &mut Code, api: &Api, record: &Record) {
 /// For a Protobuf schema.
 fn mapped(code: &mut Code, api: &Api, record: &Record) {
     let name = &record.name;
-    let mut body = super::code();
+    let mut body = super::syntax::code();
     for field in &record.fields {
         write_field(&mut body, api, record, field);
     }

@@ -1,7 +1,8 @@
 //! Functions for the binary form.
 
-use super::types::{constant, empty, is_always_there, presence_condition, value_of};
-use super::{choice_name, member, string};
+use super::syntax::{
+    choice_name, constant, empty, is_always_there, member, presence_condition, string, value_of, zero,
+};
 use crate::code::Code;
 use crate::model::{Api, Field, Kind, Presence, Record, Repr, Scalar};
 
@@ -204,7 +205,7 @@ fn push(code: &mut Code, api: &Api, kind: &Kind, line: &str) {
 
 fn read_entry(code: &mut Code, api: &Api, field: &Field, key: Scalar, item: &Kind, value: &str) {
     code.open(format!("case {}: {{", field.tag(2)));
-    code.line(format!("let key{} = {};", annotation(&Kind::Scalar(key)), super::zero(key)));
+    code.line(format!("let key{} = {};", annotation(&Kind::Scalar(key)), zero(key)));
     code.line(format!("let entry: {} = {};", api.ts_type(item, false), empty(api, item)));
     code.line("const outer = reader.enter();");
     code.open("for (let part = reader.tag(); part !== 0; part = reader.tag()) {");

@@ -2,9 +2,11 @@
 
 use tautwire_contracts::Format;
 
-use super::{choice_name, code, constants, import, member, mentions, property, string};
+use super::syntax::{
+    choice_name, code, constant, constants, empty, import, is_always_there, mentions, property, string,
+};
 use crate::code::Code;
-use crate::model::{Api, Enum, Family, Field, Kind, Presence, Record, Repr, Scalar};
+use crate::model::{Api, Enum, Family, Field, Record, Repr};
 
 pub(super) fn generate(api: &Api) -> String {
     let mut body = code();
@@ -109,10 +111,6 @@ fn enum_of(code: &mut Code, enumeration: &Enum) {
     }
 }
 
-pub(super) fn constant(name: &str) -> String {
-    crate::names::upper(name)
-}
-
 fn interface(code: &mut Code, api: &Api, record: &Record) {
     code.line(format!("/** {} */", record.doc));
     if record.fields.is_empty() {
@@ -153,15 +151,6 @@ fn declaration(api: &Api, record: &Record, field: &Field) -> String {
     if is_always_there(field) { format!("{name}: {ty}{null}") } else { format!("{name}?: {ty}{null} | undefined") }
 }
 
-/// Whether the property is present in every value.
-pub(super) fn is_always_there(field: &Field) -> bool {
-    match field.presence {
-        Presence::Implicit => true,
-        Presence::Required => !matches!(field.kind, Kind::Record(_)) || field.number == 0,
-        Presence::Optional => false,
-    }
-}
-
 /// A function that creates a value with defaults for missing fields.
 fn create(code: &mut Code, api: &Api, record: &Record) {
     let name = &record.name;
@@ -186,33 +175,4 @@ fn create(code: &mut Code, api: &Api, record: &Record) {
         code.close("};");
     }
     code.close("}");
-}
-
-pub(super) fn empty(api: &Api, kind: &Kind) -> String {
-    match kind {
-        Kind::Scalar(scalar) => super::zero(*scalar).to_owned(),
-        Kind::Enum(id) => api.enumeration(*id).default.to_string(),
-        Kind::Record(id) => format!("create{}()", api.ts_name(*id)),
-        Kind::List(_) => "[]".to_owned(),
-        Kind::Map(..) => "new Map()".to_owned(),
-        Kind::Raw => "null".to_owned(),
-    }
-}
-
-/// The condition to write a value without presence.
-pub(super) fn presence_condition(kind: &Kind, value: &str) -> String {
-    match kind.scalar() {
-        Some(Scalar::Bool) => value.to_owned(),
-        Some(Scalar::String) => format!("{value} !== \"\""),
-        Some(Scalar::Bytes) => format!("{value}.length > 0"),
-        // Minus zero is not the default.
-        Some(Scalar::Double | Scalar::Float) => format!("!Object.is({value}, 0)"),
-        Some(scalar) => format!("{value} !== {}", super::zero(scalar)),
-        None => format!("{value} !== undefined"),
-    }
-}
-
-/// The value of a field of `value`.
-pub(super) fn value_of(field: &Field) -> String {
-    member("value", &field.wire_name)
 }

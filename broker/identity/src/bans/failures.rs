@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::BanTarget;
+use super::ban::BanTarget;
 use super::network::Network;
 use crate::limits::{CLIENT_ID_BYTES_MAX, FAILURES_COUNTED_MAX, FAILURES_KEYS_MAX, USER_NAME_BYTES_MAX};
 use crate::{AuthAttempt, Now};

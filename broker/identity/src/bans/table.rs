@@ -6,41 +6,11 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
+use super::ban::{Ban, BanError, BanTarget, is_active};
 use super::failures::{FailureRule, Failures};
 use super::network::{Network, PREFIX_MAX};
 use crate::limits::{BAN_REASON_BYTES_MAX, BANS_MAX};
 use crate::{AuthAttempt, Now};
-
-/// What a ban applies to.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum BanTarget {
-    /// A Client Identifier.
-    ClientId(Box<str>),
-    /// A user: clients that claim to be the user, and those authenticated as it.
-    User(Box<str>),
-    /// All addresses of a network.
-    Network(Network),
-}
-
-/// A ban.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ban {
-    /// What it applies to.
-    pub who: BanTarget,
-    /// When it ends, in seconds since 1970; `None`: when it is removed.
-    pub until_unix_s: Option<u64>,
-    /// The reason, for operators; clients do not see it.
-    pub reason: Box<str>,
-}
-
-/// Why a ban is not accepted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BanError {
-    /// There are [`BANS_MAX`] bans already.
-    Full,
-    /// The reason is longer than [`BAN_REASON_BYTES_MAX`].
-    Reason,
-}
 
 /// Counters since startup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -329,7 +299,7 @@ impl Table {
     }
 
     fn insert(&mut self, ban: Ban) {
-        let prefix = prefix(&ban.who);
+        let prefix = ban.who.prefix();
         if self.bans.insert(ban.who, (ban.until_unix_s, ban.reason)).is_none()
             && let Some(count) = prefix.and_then(|prefix| self.prefixes.0.get_mut(usize::from(prefix)))
         {
@@ -340,7 +310,7 @@ impl Table {
     fn remove(&mut self, who: &BanTarget) -> bool {
         self.shared.remove(who);
         let was_there = self.bans.remove(who).is_some();
-        let prefix = prefix(who).filter(|_| was_there);
+        let prefix = who.prefix().filter(|_| was_there);
         if let Some(count) = prefix.and_then(|prefix| self.prefixes.0.get_mut(usize::from(prefix))) {
             *count = count.saturating_sub(1);
         }
@@ -366,40 +336,8 @@ impl Table {
     }
 }
 
-fn prefix(who: &BanTarget) -> Option<u8> {
-    match who {
-        BanTarget::Network(network) => Some(network.prefix()),
-        _ => None,
-    }
-}
-
-fn is_active(until_unix_s: Option<u64>, now: Now) -> bool {
-    until_unix_s.is_none_or(|until_s| now.unix_s < until_s)
-}
-
 impl Default for Prefixes {
     fn default() -> Prefixes {
         Prefixes([0; PREFIX_MAX as usize + 1])
     }
 }
-
-impl fmt::Display for BanTarget {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BanTarget::ClientId(id) => write!(f, "client identifier {}", id.escape_debug()),
-            BanTarget::User(user) => write!(f, "user {}", user.escape_debug()),
-            BanTarget::Network(network) => write!(f, "address {network}"),
-        }
-    }
-}
-
-impl fmt::Display for BanError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BanError::Full => write!(f, "there are {BANS_MAX} bans, which is the maximum [ban_limit]"),
-            BanError::Reason => write!(f, "the reason is longer than {BAN_REASON_BYTES_MAX} bytes [ban_reason]"),
-        }
-    }
-}
-
-impl std::error::Error for BanError {}

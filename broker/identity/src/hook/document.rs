@@ -3,8 +3,8 @@
 use base64ct::{Base64, Encoding as _};
 use tautwire_json::{Value, push_string};
 
-use crate::chain::checked_name;
 use crate::limits::{CLAIM_BYTES_MAX, CLAIMS_MAX, CLIENT_ID_BYTES_MAX, ROLES_MAX, USER_NAME_BYTES_MAX};
+use crate::text::checked_name;
 use crate::{AuthAttempt, CertificateFields, Claims, Principal, Secret};
 
 /// The decision of a hook.

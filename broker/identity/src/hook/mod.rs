@@ -10,14 +10,14 @@ use std::sync::{Mutex, PoisonError};
 
 use ring::hmac;
 
-use crate::chain::BackendResponse;
+use crate::decision::BackendDecision;
 use crate::http_client::{is_safe_url, shown_url};
 use crate::limits::{HOOK_ANSWER_BYTES_MAX, HOOK_CACHED_ANSWER_BYTES_MAX, HOOK_CACHED_PASSWORD_BYTES_MAX};
 use crate::{AuthAttempt, Certificate, HttpClient, HttpRequest, Now, Refusal, RefusalCode};
 use breaker::Breaker;
 use cache::{Cache, CacheKey};
 use document::HookDecision;
-pub use settings::{HookError, HookSettings, Unreachable};
+pub use settings::{HookError, HookSettings, UnreachablePolicy};
 
 /// A hook with its cache and its circuit breaker. It outlives chains, and threads share it.
 pub struct Hook {
@@ -77,7 +77,7 @@ impl Hook {
     }
 
     /// The cached decision for the same attempt, if it has not expired.
-    pub(crate) fn cached(&self, attempt: &AuthAttempt, now: Now) -> Option<BackendResponse> {
+    pub(crate) fn cached(&self, attempt: &AuthAttempt, now: Now) -> Option<BackendDecision> {
         let key = self.name(attempt)?;
         let decision = self.cache.lock().unwrap_or_else(PoisonError::into_inner).get(&key, now)?;
         self.answered_from_cache.fetch_add(1, Ordering::Relaxed);
@@ -85,11 +85,11 @@ impl Hook {
     }
 
     /// Sends a request to the hook. Takes long.
-    pub(crate) fn ask(&self, attempt: &AuthAttempt, http_client: &dyn HttpClient, now: Now) -> BackendResponse {
+    pub(crate) fn ask(&self, attempt: &AuthAttempt, http_client: &dyn HttpClient, now: Now) -> BackendDecision {
         let Some(_place) = RequestPermit::take(&self.in_flight, self.settings.concurrency) else {
             self.busy.fetch_add(1, Ordering::Relaxed);
             let log = format!("{} requests to the hook are in flight", self.settings.concurrency);
-            return BackendResponse::No(Refusal::new(RefusalCode::HookBusy, log));
+            return BackendDecision::No(Refusal::new(RefusalCode::HookBusy, log));
         };
         if !self.breaker().allows_request(&self.settings, now) {
             return self.configured_response("the circuit breaker is open after too many failures");
@@ -146,12 +146,12 @@ impl Hook {
     }
 
     /// The configured response for clients while the hook is unreachable.
-    fn configured_response(&self, why: &str) -> BackendResponse {
+    fn configured_response(&self, why: &str) -> BackendDecision {
         self.unreachable.fetch_add(1, Ordering::Relaxed);
         let refusal = Refusal::new(RefusalCode::HookUnreachable, format!("no response from the hook: {why}"));
         match self.settings.when_unreachable {
-            Unreachable::Refuse => BackendResponse::No(refusal),
-            Unreachable::TryNext => BackendResponse::UnknownBecause(refusal),
+            UnreachablePolicy::Refuse => BackendDecision::No(refusal),
+            UnreachablePolicy::TryNext => BackendDecision::UnknownBecause(refusal),
         }
     }
 
@@ -226,20 +226,20 @@ impl Fault {
     }
 }
 
-fn response(decision: HookDecision, now: Now) -> BackendResponse {
+fn response(decision: HookDecision, now: Now) -> BackendDecision {
     match decision {
         HookDecision::Allow(principal) if principal.expires_at_unix_s.is_some_and(|until_s| until_s <= now.unix_s) => {
-            BackendResponse::No(Refusal::new(
+            BackendDecision::No(Refusal::new(
                 RefusalCode::HookDenied,
                 "the hook's response has already expired (expires_at)",
             ))
         }
-        HookDecision::Allow(principal) => BackendResponse::Yes { principal, data: None },
+        HookDecision::Allow(principal) => principal.into(),
         HookDecision::Deny(why) => {
-            let why = why.map_or_else(String::new, |why| format!(": {}", crate::chain::shown(&why)));
-            BackendResponse::No(Refusal::new(RefusalCode::HookDenied, format!("denied by the hook{why}")))
+            let why = why.map_or_else(String::new, |why| format!(": {}", crate::text::shown(&why)));
+            BackendDecision::No(Refusal::new(RefusalCode::HookDenied, format!("denied by the hook{why}")))
         }
-        HookDecision::Ignore => BackendResponse::Unknown(None),
+        HookDecision::Ignore => BackendDecision::Unknown,
     }
 }
 

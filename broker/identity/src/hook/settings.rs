@@ -27,12 +27,12 @@ pub struct HookSettings {
     /// How long it stays open. Then one request tests whether the hook responds again.
     pub open_s: u64,
     /// The response for clients in the meantime.
-    pub when_unreachable: Unreachable,
+    pub when_unreachable: UnreachablePolicy,
 }
 
 /// The response for clients while a hook is unreachable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Unreachable {
+pub enum UnreachablePolicy {
     /// They are refused: the server is unavailable.
     #[default]
     Refuse,
@@ -66,7 +66,7 @@ impl HookSettings {
             negative_s: 5,
             failures: 5,
             open_s: 10,
-            when_unreachable: Unreachable::Refuse,
+            when_unreachable: UnreachablePolicy::Refuse,
         }
     }
 

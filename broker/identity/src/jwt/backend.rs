@@ -8,8 +8,9 @@ use super::claims::{at_path, flat, texts, time};
 use super::source::Keys;
 use super::token::Token;
 use super::{Algorithm, JwtError};
-use crate::chain::{BackendResponse, checked_name};
+use crate::decision::BackendDecision;
 use crate::limits::{CLIENT_ID_BYTES_MAX, LEEWAY_S_MAX, ROLES_MAX, USER_NAME_BYTES_MAX};
+use crate::text::checked_name;
 use crate::{HttpClient, Now, Principal, Refusal, RefusalCode};
 
 /// Which tokens are accepted, and which user they name.
@@ -77,7 +78,7 @@ impl Jwt {
     }
 
     /// Verifies a token. Takes long: a signature is verified, and keys may have to be fetched.
-    pub(crate) fn verify_token(&self, token: &[u8], http_client: &dyn HttpClient, now: Now) -> BackendResponse {
+    pub(crate) fn verify_token(&self, token: &[u8], http_client: &dyn HttpClient, now: Now) -> BackendDecision {
         let token = match Token::parse(token) {
             Ok(token) => token,
             Err(why) => return wrong(RefusalCode::Token, &why),
@@ -85,16 +86,16 @@ impl Jwt {
         let issuer = token.claims.get("iss").and_then(Value::as_text);
         if !self.settings.issuers.is_empty() && !self.settings.issuers.iter().any(|known| Some(&**known) == issuer) {
             let why = format!("its issuer {} is unknown", shown(issuer));
-            return BackendResponse::UnknownBecause(Refusal::new(RefusalCode::Token, not_accepted(&why)));
+            return BackendDecision::UnknownBecause(Refusal::new(RefusalCode::Token, not_accepted(&why)));
         }
         if !self.settings.algorithms.contains(&token.algorithm) {
             return wrong(RefusalCode::Token, &format!("{} is not allowed", token.algorithm.name()));
         }
         if let Err(refusal) = self.check_signature(&token, http_client, now) {
-            return BackendResponse::No(refusal);
+            return refusal.into();
         }
         match self.principal(&token.claims, now) {
-            Ok(principal) => BackendResponse::Yes { principal, data: None },
+            Ok(principal) => principal.into(),
             Err((code, why)) => wrong(code, &why),
         }
     }
@@ -169,8 +170,8 @@ impl Jwt {
     }
 }
 
-fn wrong(code: RefusalCode, why: &str) -> BackendResponse {
-    BackendResponse::No(Refusal::new(code, not_accepted(why)))
+fn wrong(code: RefusalCode, why: &str) -> BackendDecision {
+    Refusal::new(code, not_accepted(why)).into()
 }
 
 fn not_accepted(why: &str) -> String {
@@ -179,5 +180,5 @@ fn not_accepted(why: &str) -> String {
 
 /// An unverified part of a token, or a name in one, for the log.
 fn shown(text: Option<&str>) -> String {
-    text.map_or_else(|| "(none)".to_owned(), crate::chain::shown)
+    text.map_or_else(|| "(none)".to_owned(), crate::text::shown)
 }

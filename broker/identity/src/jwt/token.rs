@@ -4,8 +4,8 @@ use base64ct::{Base64UrlUnpadded, Encoding as _};
 use tautwire_json::Value;
 
 use super::Algorithm;
-use crate::chain::shown;
 use crate::limits::{TOKEN_BYTES_MAX, TOKEN_HEADER_BYTES_MAX};
+use crate::text::shown;
 
 /// A token of three parts.
 pub(super) struct Token<'t> {

@@ -2,8 +2,11 @@
 
 use std::num::NonZeroU32;
 
-use super::{Account, Line, PasswordHash, keyed_number};
+use super::account::Account;
+use super::hash::PasswordHash;
+use super::line::Line;
 use crate::error::{ErrorCode, FileError};
+use crate::keyed_number::keyed_number;
 use crate::limits::{ERRORS_MAX, PASSWORD_FILE_BYTES_MAX, USERS_MAX};
 use crate::scram::{ScramHash, ScramKeys};
 

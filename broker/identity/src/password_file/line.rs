@@ -1,8 +1,7 @@
 //! A line of a password file.
 
-use std::fmt;
-
-use super::{Account, PasswordHash};
+use super::account::Account;
+use super::hash::PasswordHash;
 use crate::error::ErrorCode;
 use crate::limits::{LINE_BYTES_MAX, USER_NAME_BYTES_MAX};
 use crate::scram::{ScramHash, ScramKeys};
@@ -73,17 +72,4 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
         return Ok(());
     };
     Err(why.to_owned())
-}
-
-/// In the form of the file, without the name.
-impl fmt::Display for Account {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.password)?;
-        for hash in [ScramHash::Sha256, ScramHash::Sha512] {
-            if let Some(keys) = self.scram(hash) {
-                write!(f, ":{}", keys.in_file(hash))?;
-            }
-        }
-        Ok(())
-    }
 }

@@ -8,8 +8,8 @@ use zeroize::Zeroizing;
 
 use super::ScramHash;
 use crate::error::ErrorCode;
+use crate::keyed_number::keyed_number;
 use crate::limits::SCRAM_ITERATIONS;
-use crate::password_file::keyed_number;
 use crate::secret::are_same;
 
 /// Iterations for a new user. A client computes them each time it connects: a small device needs a second or less for 4,096.
@@ -61,11 +61,11 @@ impl ScramHash {
 }
 
 impl ScramKeys {
-    /// The keys of a password, which is [prepared](super::prepared_password) first.
+    /// The keys of a password, which is [prepared](super::prepared::password) first.
     pub(crate) fn new(hash: ScramHash, password: &[u8], random: &mut dyn FnMut(&mut [u8])) -> ScramKeys {
         let mut salt = [0; SALT_BYTES_NEW];
         random(&mut salt);
-        Self::derive(hash, &super::prepared_password(password), &salt, ITERATIONS_NEW)
+        Self::derive(hash, &super::prepared::password(password), &salt, ITERATIONS_NEW)
     }
 
     pub(crate) fn derive(hash: ScramHash, password: &[u8], salt: &[u8], iterations: NonZeroU32) -> ScramKeys {

@@ -1,14 +1,12 @@
 //! SCRAM (RFC 5802, RFC 7677): a client proves that it knows a password without sending it.
 
-mod exchange;
 mod keys;
 mod message;
 mod prepared;
+mod server;
 
-pub use exchange::Exchange;
-pub(crate) use exchange::ScramServer;
 pub(crate) use keys::ScramKeys;
-pub(crate) use prepared::password as prepared_password;
+pub(crate) use server::{ScramChallenge, ScramServer};
 
 /// The hash of a SCRAM mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

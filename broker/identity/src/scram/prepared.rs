@@ -4,8 +4,6 @@ use std::borrow::Cow;
 
 use zeroize::Zeroizing;
 
-use crate::PasswordFile;
-
 /// The bytes that the keys of a password are derived from. A password that SASLprep does not allow, or that is not text, is used unchanged:
 /// a client that prepares passwords cannot send it, but others may.
 pub(crate) fn password(bytes: &[u8]) -> Zeroizing<Vec<u8>> {
@@ -16,18 +14,14 @@ pub(crate) fn password(bytes: &[u8]) -> Zeroizing<Vec<u8>> {
     }
 }
 
-/// The name in the file of the user that a client calls `given`: the exact name, or one that is equal when prepared.
-pub(super) fn name_in<'n>(file: &PasswordFile, given: &'n str) -> Cow<'n, str> {
-    match stringprep::saslprep(given) {
-        Ok(prepared) if file.user(given).is_none() && file.user(&prepared).is_some() => prepared,
-        _ => Cow::Borrowed(given),
-    }
+/// A prepared name; `None` if SASLprep does not allow it.
+pub(super) fn name(given: &str) -> Option<Cow<'_, str>> {
+    stringprep::saslprep(given).ok()
 }
 
 /// Whether two names are equal when prepared.
 pub(super) fn are_same(one: &str, other: &str) -> bool {
-    one == other
-        || matches!((stringprep::saslprep(one), stringprep::saslprep(other)), (Ok(one), Ok(other)) if one == other)
+    one == other || matches!((name(one), name(other)), (Some(one), Some(other)) if one == other)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use tautwire_identity::{
     AuthAttempt, AuthBackend, AuthStep, Chain, Hook, HookSettings, HttpClient, HttpRequest, HttpRequestError,
-    HttpResponse, Now, Principal, RefusalCode, Secret, Unreachable,
+    HttpResponse, Now, Principal, RefusalCode, Secret, UnreachablePolicy,
 };
 use tautwire_json::{Value, parse};
 use tautwire_protocol::ConnectReason;
@@ -288,7 +288,7 @@ fn when_unreachable_decides_while_the_hook_is_down() {
         other => panic!("{other:?}"),
     };
     assert_eq!((refusal.code, refusal.reason), (RefusalCode::HookUnreachable, ConnectReason::ServerUnavailable));
-    let next = hook(HookSettings { when_unreachable: Unreachable::TryNext, ..settings() });
+    let next = hook(HookSettings { when_unreachable: UnreachablePolicy::TryNext, ..settings() });
     let chain = chain(vec![AuthBackend::Hook(next), users()]);
     assert_eq!(ends(&chain, user("dave", "password"), &service, 0).expect("admitted").backend, "password_file");
     assert_eq!(ends(&chain, user("mallory", "x"), &service, 0), Err(RefusalCode::HookUnreachable));

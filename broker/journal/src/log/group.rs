@@ -4,8 +4,10 @@ use std::ops::Range;
 
 use crate::disk::BlockBuffer;
 use crate::format::{BLOCK_BYTES, FRAME_ALIGN, FRAME_HEADER_BYTES, FrameKind, FrameLocation, frame_bytes, stamp};
-use crate::log::GROUP_MAX_BYTES;
 use crate::numbers::{Epoch, Position, ShardNumber, TurnNumber};
+
+/// The size limit of a group with several frames. A larger frame forms a group of its own.
+pub const GROUP_MAX_BYTES: usize = 8 << 20;
 
 #[derive(Debug, Default)]
 pub(crate) struct Group {

@@ -1,57 +1,29 @@
 //! The log without threads: collects frames and commits them with one write and one sync.
 
 mod group;
+mod locked_directory;
 mod open;
 mod reserve;
 mod segment;
+mod settings;
 
 use std::io::ErrorKind;
 
 use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
-use crate::format::{FIRST_FRAME_OFFSET, FRAME_BODY_MAX_BYTES, FrameKind, Name};
+use crate::format::{BLOCK_BYTES, FIRST_FRAME_OFFSET, FRAME_BODY_MAX_BYTES, FileKind, FrameKind, Header, Name};
 use crate::mutant::{Mutant, is};
 use crate::numbers::{Epoch, LogId, Position, SegmentNumber, ShardNumber, TurnNumber};
+pub use group::GROUP_MAX_BYTES;
 pub(crate) use group::Group;
-pub use open::{LockedDirectory, OnDamage, OpenReport};
+pub use locked_directory::LockedDirectory;
+pub use open::OpenReport;
 pub use reserve::RESERVE_BYTES;
 pub use segment::{PreparedSegment, SegmentRequest};
 use segment::{RetiredSegment, Segment};
-
-/// The default size of a segment in bytes.
-pub const SEGMENT_DEFAULT_BYTES: u64 = 16 << 20;
-/// The smallest segment in bytes.
-pub const SEGMENT_MIN_BYTES: u64 = 64 << 10;
-/// The largest segment in bytes. It can hold the largest frame.
-pub const SEGMENT_MAX_BYTES: u64 = 1 << 30;
-/// The size limit of a group with several frames. A larger frame forms a group of its own.
-pub const GROUP_MAX_BYTES: usize = 8 << 20;
-/// The number of spare files that are kept for reuse. Others are removed.
-pub const SPARE_SEGMENTS_MAX: usize = 2;
-
-/// The settings of a log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
-    /// Size of new segments in bytes: a multiple of 4096 from [`SEGMENT_MIN_BYTES`] to [`SEGMENT_MAX_BYTES`].
-    pub segment_bytes: u64,
-    /// How to handle lost durable data.
-    pub on_damage: OnDamage,
-    /// Writes a group first and syncs it in a second step, for callers that wait for the write only. A single step is faster.
-    pub write_before_sync: bool,
-    /// Keeps [`RESERVE_BYTES`] reserved for a start on a full disk, see [`LockedDirectory::release_reserve`].
-    pub has_reserve: bool,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            segment_bytes: SEGMENT_DEFAULT_BYTES,
-            on_damage: OnDamage::Refuse,
-            write_before_sync: false,
-            has_reserve: false,
-        }
-    }
-}
+pub use settings::{
+    OnDamage, SEGMENT_DEFAULT_BYTES, SEGMENT_MAX_BYTES, SEGMENT_MIN_BYTES, SPARE_SEGMENTS_MAX, Settings,
+};
 
 /// A log that is open for writing.
 ///
@@ -214,6 +186,25 @@ impl<D: Disk> Log<D> {
                 return Ok(());
             }
         }
+    }
+
+    /// Creates the request for the next segment, with space for a group of `bytes`.
+    fn segment_request(&mut self, bytes: u64, now_ms: u64) -> SegmentRequest<D> {
+        let needed = bytes.next_multiple_of(BLOCK_BYTES as u64) + FIRST_FRAME_OFFSET as u64;
+        let is_usual = needed <= self.segment_bytes;
+        let header = Header {
+            kind: FileKind::Segment,
+            number: SegmentNumber(self.current.header.number.0 + 1),
+            base: Position(self.current.header.base.0 + self.current.header.bytes),
+            bytes: needed.max(self.segment_bytes),
+            epoch: self.epoch,
+            after: self.epoch_start,
+            log: self.id,
+            written_at_ms: now_ms,
+            place: Some(self.current.header.place.unwrap_or(0) + 1),
+        };
+        let spare = if is_usual { self.spares.pop() } else { None };
+        SegmentRequest::new(self.disk.clone(), header, spare).with_reserve(self.needs_reserve)
     }
 
     /// Whether [`Log::commit`] needs the requested segment, so that [`Log::install_segment`] must be called first.

@@ -1,24 +1,15 @@
 //! Opens a log: reads its frames and begins a new epoch after the last one.
 
-use crate::check::lock_directory;
 use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
-use crate::format::{BLOCK_BYTES, FileKind, Frame, Header, NEW_SUFFIX, Name, RESERVE_NAME, VERSION_NAME, Version};
+use crate::format::{BLOCK_BYTES, FileKind, Frame, Header, NEW_SUFFIX, Name, RESERVE_NAME, Version};
 use crate::log::group::Group;
-use crate::log::segment::{RetiredSegment, SegmentRequest};
-use crate::log::{Log, Next, SEGMENT_MAX_BYTES, SEGMENT_MIN_BYTES, SPARE_SEGMENTS_MAX, Settings};
+use crate::log::locked_directory::LockedDirectory;
+use crate::log::segment::{RetiredSegment, SegmentRequest, write_version};
+use crate::log::settings::{OnDamage, SPARE_SEGMENTS_MAX, Settings};
+use crate::log::{Log, Next};
 use crate::numbers::{Epoch, LogId, Position, SegmentNumber};
 use crate::reader::{Damage, LogEnd, Reader, SegmentFile, Segments, Step, read_names};
-
-/// How to handle lost durable data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnDamage {
-    /// Refuse to open the log, and change nothing.
-    #[default]
-    Refuse,
-    /// Skip the damage and list it.
-    Skip,
-}
 
 /// The findings of opening a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,23 +21,6 @@ pub struct OpenReport {
     pub damage: Vec<Damage>,
     /// When the last segment was begun, in milliseconds of Unix time; 0 if there is none.
     pub written_at_ms: u64,
-}
-
-/// A directory that is locked for this process.
-#[derive(Debug)]
-pub struct LockedDirectory<D: Disk> {
-    pub(super) disk: D,
-    lock: D::Lock,
-}
-
-impl<D: Disk> LockedDirectory<D> {
-    /// Locks the directory, so that no other process changes it before the log is opened.
-    ///
-    /// # Errors
-    /// [`LogError::Locked`], and disk errors.
-    pub fn take(disk: &D) -> Result<Self, LogError> {
-        Ok(LockedDirectory { lock: lock_directory(disk)?, disk: disk.clone() })
-    }
 }
 
 impl<D: Disk> Log<D> {
@@ -83,7 +57,7 @@ impl<D: Disk> Log<D> {
         now_ms: u64,
         mut visit: impl FnMut(Frame<'_>) -> Result<(), Box<str>>,
     ) -> Result<(Log<D>, OpenReport), LogError> {
-        check_settings(&settings)?;
+        settings.check()?;
         let LockedDirectory { disk, lock } = directory;
         let disk = &disk;
         // A process that has ended may have left names that are not durable.
@@ -158,27 +132,9 @@ impl<D: Disk> Log<D> {
     }
 }
 
-fn check_settings(settings: &Settings) -> Result<(), LogError> {
-    let in_range = (SEGMENT_MIN_BYTES..=SEGMENT_MAX_BYTES).contains(&settings.segment_bytes);
-    if in_range && settings.segment_bytes.is_multiple_of(BLOCK_BYTES as u64) {
-        return Ok(());
-    }
-    Err(LogError::Settings("the segment size must be a multiple of 4,096 from 65,536 to 1,073,741,824 bytes"))
-}
-
 /// Whether a segment has valid frames, or lost data.
 fn contains_frames(segment: &SegmentFile, last: Position) -> bool {
     segment.header.base < last || segment.is_damaged
-}
-
-pub(super) fn write_version<D: Disk>(disk: &D, version: Version) -> Result<(), LogError> {
-    let text = version.to_text();
-    let unfinished = format!("{VERSION_NAME}{NEW_SUFFIX}");
-    let file = disk.create(&unfinished, text.len() as u64)?;
-    file.write_durably(0, text.as_bytes())?;
-    disk.rename(&unfinished, VERSION_NAME)?;
-    disk.sync_directory()?;
-    Ok(())
 }
 
 /// Classifies the files: returns the segments with frames and the spares, and removes the rest.

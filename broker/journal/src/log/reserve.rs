@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
 use crate::format::{NEW_SUFFIX, Name, RESERVE_NAME};
-use crate::log::open::LockedDirectory;
+use crate::log::locked_directory::LockedDirectory;
 
 /// The size of the reserve in bytes: a few segments of the smallest size that a broker starts with.
 pub const RESERVE_BYTES: u64 = 4 << 20;

@@ -2,9 +2,7 @@
 
 use crate::disk::{BlockBuffer, Disk, DiskFile};
 use crate::error::LogError;
-use crate::format::{BLOCK_BYTES, FIRST_FRAME_OFFSET, FileKind, Header, Name, Version, sealed_block};
-use crate::log::Log;
-use crate::log::open::write_version;
+use crate::format::{BLOCK_BYTES, FIRST_FRAME_OFFSET, Header, NEW_SUFFIX, Name, VERSION_NAME, Version, sealed_block};
 use crate::log::reserve::create_reserve;
 use crate::numbers::{Epoch, Position, SegmentNumber};
 
@@ -111,23 +109,13 @@ impl<D: Disk> SegmentRequest<D> {
     }
 }
 
-impl<D: Disk> Log<D> {
-    /// Creates the request for the next segment, with space for a group of `bytes`.
-    pub(super) fn segment_request(&mut self, bytes: u64, now_ms: u64) -> SegmentRequest<D> {
-        let needed = bytes.next_multiple_of(BLOCK_BYTES as u64) + FIRST_FRAME_OFFSET as u64;
-        let is_usual = needed <= self.segment_bytes;
-        let header = Header {
-            kind: FileKind::Segment,
-            number: SegmentNumber(self.current.header.number.0 + 1),
-            base: Position(self.current.header.base.0 + self.current.header.bytes),
-            bytes: needed.max(self.segment_bytes),
-            epoch: self.epoch,
-            after: self.epoch_start,
-            log: self.id,
-            written_at_ms: now_ms,
-            place: Some(self.current.header.place.unwrap_or(0) + 1),
-        };
-        let spare = if is_usual { self.spares.pop() } else { None };
-        SegmentRequest::new(self.disk.clone(), header, spare).with_reserve(self.needs_reserve)
-    }
+/// Writes the version file, which names the segment that was created last. If that segment is missing, the log is damaged.
+pub(super) fn write_version<D: Disk>(disk: &D, version: Version) -> Result<(), LogError> {
+    let text = version.to_text();
+    let unfinished = format!("{VERSION_NAME}{NEW_SUFFIX}");
+    let file = disk.create(&unfinished, text.len() as u64)?;
+    file.write_durably(0, text.as_bytes())?;
+    disk.rename(&unfinished, VERSION_NAME)?;
+    disk.sync_directory()?;
+    Ok(())
 }

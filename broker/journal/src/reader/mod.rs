@@ -12,6 +12,7 @@ use file::FileContent;
 #[cfg(test)]
 pub(crate) use file::read_header_and_seal;
 pub(crate) use file::{read_header, read_in_chunks, read_names};
+use segments::SegmentOffset;
 pub(crate) use segments::{SegmentFile, Segments};
 
 use crate::disk::Disk;
@@ -53,13 +54,6 @@ pub enum Step<'a> {
     Frame(Frame<'a>),
     /// Durable data is missing before the next frame, or before the end.
     Damage(Damage),
-}
-
-/// An offset in a segment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct SegmentOffset {
-    segment: usize,
-    offset: usize,
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -12,7 +12,14 @@ use crate::format::{
 use crate::mutant::{Mutant, is};
 use crate::numbers::{Position, SegmentNumber};
 use crate::reader::file::read_header_and_seal;
-use crate::reader::{Damage, DamageKind, PossiblyAffected, SegmentOffset};
+use crate::reader::{Damage, DamageKind, PossiblyAffected};
+
+/// An offset in a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SegmentOffset {
+    pub(super) segment: usize,
+    pub(super) offset: usize,
+}
 
 #[derive(Debug)]
 pub(crate) struct Segments {

@@ -8,7 +8,10 @@ use rtrb::{Consumer, Producer};
 use crate::error::LogError;
 use crate::format::FRAME_BODY_MAX_BYTES;
 use crate::numbers::{ShardNumber, TurnNumber};
-use crate::writer::{RING_MAX_BYTES, RUNNING, Shared};
+use crate::writer::shared::{RUNNING, Shared};
+
+/// The bytes of one shard's frames that may be pending. A larger frame is accepted when none is pending.
+pub const RING_MAX_BYTES: usize = 16 << 20;
 
 /// A frame in the channel to the writer.
 #[derive(Debug)]

@@ -2,36 +2,32 @@
 
 mod frame_sender;
 mod preparer;
+mod shared;
 #[cfg(feature = "faulty-disk")]
 mod stepped;
 mod thread;
 mod waker;
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 use rtrb::RingBuffer;
-use tautwire_message::{DurationCounts, Durations};
+use tautwire_message::Durations;
 
 use crate::disk::{Disk, DiskError, Operation};
 use crate::error::LogError;
 use crate::log::Log;
-use crate::numbers::{Position, ShardNumber, TurnNumber};
-pub use frame_sender::{FrameSender, PostError};
+use crate::numbers::{Position, ShardNumber};
+pub use frame_sender::{FrameSender, PostError, RING_MAX_BYTES};
+use shared::Shared;
 #[cfg(feature = "faulty-disk")]
 pub use stepped::SteppedWriter;
+pub use thread::{GROUP_COMMIT_DELAY_MS, SEAL_IDLE_MS};
 use thread::{Source, Writer};
-use waker::Waker;
 
 /// The number of frames of one shard that may be pending.
 pub const RING_FRAMES: usize = 256;
-/// The bytes of one shard's frames that may be pending. A larger frame is accepted when none is pending.
-pub const RING_MAX_BYTES: usize = 16 << 20;
-/// How long a frame that nothing waits for is delayed at most, in milliseconds, to share a sync with others.
-pub const GROUP_COMMIT_DELAY_MS: u64 = 2;
-/// The idle time in milliseconds after which the log is sealed, see [`Log::seal`].
-pub const SEAL_IDLE_MS: u64 = 50;
 
 /// Writes the frames of all shards, and notifies each shard of its last durable turn. One write and one sync serve all pending frames.
 ///
@@ -45,57 +41,6 @@ pub struct WriterThread {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<Result<(), LogError>>>,
 }
-
-/// The state that the writer shares with other threads.
-#[derive(Debug)]
-struct Shared {
-    waker: Waker,
-    state: AtomicU8,
-    failure: OnceLock<LogError>,
-    closing: AtomicBool,
-    durable: AtomicU64,
-    /// Groups made durable so far.
-    groups: AtomicU64,
-    /// How long each of them took.
-    sync_times: DurationCounts,
-    /// Bytes of all segments that hold frames.
-    held_bytes: AtomicU64,
-    /// The next frame's place in the order of all shards.
-    next_ticket: AtomicU64,
-    /// Frames before this one are not delayed.
-    flush_up_to: AtomicU64,
-    /// The writer sleeps for a short time and then writes the pending frames.
-    is_delaying_flush: AtomicBool,
-    /// Deferred frames have been posted since the writer last had none.
-    has_deferred_frames: AtomicBool,
-    /// Bytes of the last snapshot.
-    snapshot_bytes: AtomicU64,
-    /// The number of failed snapshots.
-    snapshot_failures: AtomicU64,
-    /// The size limit of log and snapshot together.
-    limit_bytes: AtomicU64,
-    /// There was no space for the next segment.
-    is_disk_full: AtomicBool,
-    /// Segments up to this position may be released.
-    covered: AtomicU64,
-    shards: Box<[ShardState]>,
-}
-
-/// Aligned to a cache line, because both the shard and the writer write to it.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct ShardState {
-    /// The last turn that was written.
-    written: AtomicU64,
-    /// The last durable turn.
-    durable: AtomicU64,
-    /// Bytes in the ring.
-    waiting_bytes: AtomicUsize,
-}
-
-const RUNNING: u8 = 0;
-const CLOSED: u8 = 1;
-const FAILED: u8 = 2;
 
 impl WriterThread {
     /// Starts the thread. Returns one sender for each of `shards` shards, in order. `wake` is called on the writer's thread for each shard
@@ -231,60 +176,6 @@ fn channels(shared: &Arc<Shared>, ring_frames: usize) -> (Vec<FrameSender>, Vec<
         (FrameSender::new(shard, frames_in, buffers, shared.clone()), Source::new(shard, frames, free_buffers))
     };
     (0..shared.shards.len() as u16).map(ShardNumber).map(channel).unzip()
-}
-
-impl Shared {
-    fn of<D: Disk>(log: &Log<D>, shards: u16) -> Shared {
-        Shared {
-            waker: Waker::default(),
-            state: AtomicU8::new(RUNNING),
-            failure: OnceLock::new(),
-            closing: AtomicBool::new(false),
-            durable: AtomicU64::new(log.durable().0),
-            groups: AtomicU64::new(0),
-            sync_times: DurationCounts::default(),
-            held_bytes: AtomicU64::new(log.held_bytes()),
-            snapshot_bytes: AtomicU64::new(0),
-            snapshot_failures: AtomicU64::new(0),
-            limit_bytes: AtomicU64::new(u64::MAX),
-            is_disk_full: AtomicBool::new(false),
-            next_ticket: AtomicU64::new(0),
-            flush_up_to: AtomicU64::new(0),
-            is_delaying_flush: AtomicBool::new(false),
-            has_deferred_frames: AtomicBool::new(false),
-            covered: AtomicU64::new(0),
-            shards: (0..shards).map(|_| ShardState::default()).collect(),
-        }
-    }
-
-    /// Notifies the writer that a deferred frame was posted.
-    fn notify_deferred(&self) {
-        self.has_deferred_frames.store(true, Ordering::Relaxed);
-        // Orders the post before the read of `is_delaying_flush`; the writer clears it before it checks for frames.
-        fence(Ordering::SeqCst);
-        if !self.is_delaying_flush.load(Ordering::Relaxed) {
-            self.waker.wake();
-        }
-    }
-
-    fn state(&self) -> u8 {
-        self.state.load(Ordering::Acquire)
-    }
-
-    fn is_full(&self) -> bool {
-        let held_bytes = self.held_bytes.load(Ordering::Relaxed) + self.snapshot_bytes.load(Ordering::Relaxed);
-        held_bytes > self.limit_bytes.load(Ordering::Relaxed) || self.is_disk_full.load(Ordering::Relaxed)
-    }
-
-    fn shard(&self, shard: ShardNumber) -> &ShardState {
-        &self.shards[usize::from(shard.0)]
-    }
-}
-
-impl ShardState {
-    fn durable(&self) -> TurnNumber {
-        TurnNumber(self.durable.load(Ordering::Acquire))
-    }
 }
 
 #[cfg(test)]

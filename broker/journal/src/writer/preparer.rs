@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use crate::disk::{Disk, DiskError, Operation};
 use crate::error::LogError;
 use crate::log::{PreparedSegment, SegmentRequest};
-use crate::writer::Shared;
+use crate::writer::shared::Shared;
 
 /// Prepares segments. Handles one request at a time.
 pub(super) trait PrepareSegments<D: Disk> {

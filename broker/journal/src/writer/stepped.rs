@@ -7,8 +7,9 @@ use crate::error::LogError;
 use crate::log::{Log, PreparedSegment, SegmentRequest};
 use crate::numbers::ShardNumber;
 use crate::writer::preparer::PrepareSegments;
+use crate::writer::shared::{RUNNING, Shared};
 use crate::writer::thread::Writer;
-use crate::writer::{FrameSender, RUNNING, Shared, WriterHandle, channels};
+use crate::writer::{FrameSender, WriterHandle, channels};
 
 /// Does what [`WriterThread`](crate::WriterThread) does, one group at a time. Dropping it simulates a killed process.
 pub struct SteppedWriter<D: Disk> {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::disk::{Faults, FaultyDisk};
 use crate::log::{SEGMENT_MIN_BYTES, Settings};
-use crate::numbers::{Epoch, LogId};
+use crate::numbers::{Epoch, LogId, TurnNumber};
 use crate::reader::{Reader, Step, read_header_and_seal};
 
 const DEADLINE: Duration = Duration::from_secs(20);

@@ -12,8 +12,12 @@ use crate::log::{AppendError, Log};
 use crate::numbers::{Position, ShardNumber, TurnNumber};
 use crate::writer::frame_sender::PostedFrame;
 use crate::writer::preparer::{PrepareSegments, SegmentPreparer};
-use crate::writer::{CLOSED, FAILED, GROUP_COMMIT_DELAY_MS, SEAL_IDLE_MS, Shared};
+use crate::writer::shared::{CLOSED, FAILED, RUNNING, Shared};
 
+/// How long a frame that nothing waits for is delayed at most, in milliseconds, to share a sync with others.
+pub const GROUP_COMMIT_DELAY_MS: u64 = 2;
+/// The idle time in milliseconds after which the log is sealed, see [`Log::seal`].
+pub const SEAL_IDLE_MS: u64 = 50;
 /// A buffer that has grown beyond this size is not returned for reuse.
 const BUFFER_KEPT_BYTES: usize = 256 << 10;
 /// The delay before allocation is retried after the disk had no space for a segment.
@@ -298,7 +302,7 @@ fn recycle_buffer(free_buffers: &mut Producer<Vec<u8>>, mut body: Vec<u8>) {
 impl<D: Disk> Drop for Writer<D> {
     fn drop(&mut self) {
         // Only a panic leaves it running.
-        if self.shared.state() == super::RUNNING {
+        if self.shared.state() == RUNNING {
             let _ = self.shared.failure.set(LogError::WriterStopped);
             self.shared.state.store(FAILED, Ordering::SeqCst);
             for source in &self.sources {

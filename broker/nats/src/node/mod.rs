@@ -2,6 +2,7 @@
 
 mod link;
 mod node_loop;
+mod run_config;
 
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
@@ -17,10 +18,11 @@ use crate::broker::{Broker, ConnectionStatus, EndReason};
 use crate::clock::now_ms;
 use crate::command::Command;
 use crate::error::Error;
-use crate::handle::{BusMessage, Handle, Shared};
+use crate::handle::{BusMessage, Handle};
 use crate::settings::Settings;
 use crate::start::{PAUSE, PAUSE_MAX, prepare, runtime};
 use node_loop::NodeLoop;
+use run_config::RunConfig;
 
 /// A running node. Runs until it is stopped or fenced. Dropping it waits for the end.
 #[derive(Debug)]
@@ -88,15 +90,6 @@ impl Drop for NodeRun {
             let _ = thread.join();
         }
     }
-}
-
-/// The parameters of a run.
-struct RunConfig {
-    settings: Settings,
-    me: Incarnation,
-    former: Option<Incarnation>,
-    broker: Arc<dyn Broker>,
-    shared: Arc<Shared>,
 }
 
 impl RunConfig {

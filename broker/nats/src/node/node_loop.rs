@@ -16,8 +16,8 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::RunConfig;
 use super::link::{Input, Link};
+use super::run_config::RunConfig;
 use crate::broker::{Broker, ConnectionStatus, EndReason};
 use crate::bus::{Bus, BusEvent};
 use crate::clock::now_ms;

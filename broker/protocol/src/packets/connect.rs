@@ -1,6 +1,6 @@
 use core::fmt;
 
-use super::Hidden;
+use super::hidden::Hidden;
 use crate::encode::{EncodeParts, Measured, encode_methods, only_in_v5};
 use crate::error::{DecodeCause, EncodeError, Flaw};
 use crate::properties::{Properties, PropertyContext, check_len, check_text, len_with_prefix};

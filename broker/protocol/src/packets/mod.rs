@@ -5,6 +5,8 @@ mod auth;
 mod connack;
 mod connect;
 mod disconnect;
+mod filter_list;
+mod hidden;
 mod packet;
 mod publish;
 mod suback;
@@ -24,11 +26,7 @@ pub use subscribe::{RetainHandling, Subscribe, SubscriptionOptions, Subscription
 pub use unsuback::UnsubAck;
 pub use unsubscribe::Unsubscribe;
 
-use core::fmt;
-
-use crate::error::{DecodeCause, Flaw};
-use crate::topic::{TopicError, TopicErrorKind, TopicFilter, filter};
-use crate::wire::reader::Reader;
+use crate::error::DecodeCause;
 use crate::{PacketType, ProtocolVersion};
 
 /// For each packet type, a bit for each allowed value of the lower four bits of the first byte.
@@ -69,46 +67,5 @@ fn flags_fault(packet_type: PacketType, flags: u8) -> DecodeCause {
     match packet_type {
         PacketType::Publish => publish::flags_fault(flags),
         _ => DecodeCause::FlagsReserved,
-    }
-}
-
-/// Checks a topic filter of SUBSCRIBE or UNSUBSCRIBE. It is parsed when the list is iterated.
-fn check_filter<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], Flaw> {
-    let bytes = r.check_text()?;
-    match filter::check(bytes) {
-        Ok(()) => Ok(bytes),
-        Err(error) => Err(filter_flaw(error, r.at() - bytes.len())),
-    }
-}
-
-#[cold]
-fn filter_flaw(error: TopicError, start: usize) -> Flaw {
-    let cause = match error.kind {
-        TopicErrorKind::FilterEmpty => DecodeCause::TopicFilterEmpty,
-        TopicErrorKind::MultiLevelNotLast => DecodeCause::TopicFilterMultiLevel,
-        TopicErrorKind::ShareNameInvalid => DecodeCause::ShareNameInvalid,
-        TopicErrorKind::ShareFilterMissing => DecodeCause::ShareFilterMissing,
-        TopicErrorKind::WildcardNotAlone => DecodeCause::TopicFilterWildcard,
-        // The string has been checked, its length has two bytes, and a filter is not a name.
-        TopicErrorKind::Null | TopicErrorKind::TooLong | TopicErrorKind::NameEmpty | TopicErrorKind::WildcardInName => {
-            DecodeCause::Utf8Null
-        }
-    };
-    Flaw::new(cause, start + error.offset)
-}
-
-/// The filter at the start of bytes that passed [`check_filter`], and its length in bytes.
-fn reread_filter(bytes: &[u8]) -> Option<(TopicFilter<'_>, usize)> {
-    let (len, rest) = bytes.split_first_chunk::<2>()?;
-    let text = rest.get(..usize::from(u16::from_be_bytes(*len)))?;
-    Some((TopicFilter::trusted(core::str::from_utf8(text).ok()?), 2 + text.len()))
-}
-
-/// A placeholder for payloads and passwords in debug output, which may end up in a log.
-struct Hidden(usize);
-
-impl fmt::Debug for Hidden {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "<{} bytes>", self.0)
     }
 }

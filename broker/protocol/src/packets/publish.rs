@@ -1,7 +1,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::Hidden;
+use super::hidden::Hidden;
 use crate::encode::{self, EncodeParts, Measured, only_in_v5};
 use crate::error::{DecodeCause, EncodeError, Flaw};
 use crate::properties::{PayloadFormat, Properties, PropertyContext, PropertyId, len_with_prefix};

@@ -1,4 +1,4 @@
-use super::{check_filter, reread_filter};
+use super::filter_list::{check_filter, reread_filter};
 use crate::encode::{EncodeParts, Measured, encode_methods, only_in_v5};
 use crate::error::{DecodeCause, EncodeError, Flaw};
 use crate::list::{List, sealed};

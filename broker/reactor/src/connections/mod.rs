@@ -21,13 +21,13 @@ use tautwire_engine::Mode;
 use tautwire_engine::{Action, ConnectionId, ConnectionOrigin, Peer, Shard};
 use tautwire_websocket::CloseCode;
 
-use crate::acceptor::AcceptedConnection;
+use crate::accepted_connection::AcceptedConnection;
 use crate::churn_budget::ChurnBudget;
 use crate::clock::{Clock, Now};
 use crate::shard_channels::MigratingConnection;
 use handshakes::{HandshakeWait, Handshakes};
 use input::{Chunks, PartialInput};
-use quickack::{DelayedAckDetector, QuickAckQueue};
+use quickack::DelayedAckDetector;
 use sockets::{LayerState, LifecycleStage, RemovedSocket, Sockets};
 
 pub(crate) use layers::Layers;
@@ -69,7 +69,8 @@ pub(crate) struct Connections {
     /// Connections that were read and are not registered yet.
     unregistered: Vec<ConnectionId>,
     handshakes: Handshakes,
-    quick_acks: QuickAckQueue,
+    /// Connections read in this turn whose clients wait for TCP acknowledgements.
+    quick_acks: Vec<ConnectionId>,
     is_stopping: bool,
     pub(crate) now_ms: u64,
     pub(crate) clock: Clock,
@@ -95,7 +96,7 @@ impl Connections {
             draining: VecDeque::new(),
             unregistered: Vec::new(),
             handshakes: Handshakes::new(tls_handshakes),
-            quick_acks: QuickAckQueue::new(),
+            quick_acks: Vec::new(),
             is_stopping: false,
             now_ms: 0,
             clock,

@@ -11,9 +11,7 @@
 use std::ops::RangeInclusive;
 
 use mio::net::TcpStream;
-use tautwire_engine::{ConnectionId, Counters};
-
-use super::Connections;
+use tautwire_engine::Counters;
 
 /// The gap between a read that caused no output and the next bytes, if the client was delayed: our kernel's delay and a round trip. If a
 /// round trip takes more than 20 ms, the delay is less than two of them, and is ignored.
@@ -76,7 +74,7 @@ impl DelayedAckDetector {
         self.0 &= !TIME_MASK;
     }
 
-    fn has_written(self) -> bool {
+    pub(super) fn has_written(self) -> bool {
         self.0 & TIME_MASK == 0
     }
 
@@ -151,32 +149,16 @@ impl AckMode {
     }
 }
 
-impl Connections {
-    /// Sends the quick acknowledgements at the end of a turn, unless output has carried them.
-    pub(crate) fn send_quick_acks(&mut self, counters: &Counters) {
-        while let Some(id) = self.quick_acks.pop() {
-            if let Some(socket) = self.sockets.get(id)
-                && !socket.ack_detector.has_written()
-                && acknowledge(&socket.stream)
-            {
-                counters.quickacks_sent.add(1);
-            }
-        }
-    }
-}
-
-/// Connections read in this turn whose clients wait for acknowledgements.
-pub(crate) type QuickAckQueue = Vec<ConnectionId>;
-
+/// Acknowledges what was read so far. Returns whether that succeeded.
 #[cfg(target_os = "linux")]
-fn acknowledge(stream: &TcpStream) -> bool {
+pub(super) fn acknowledge(stream: &TcpStream) -> bool {
     // If it fails, the client waits as without it.
     rustix::net::sockopt::set_tcp_quickack(stream, true).is_ok()
 }
 
 /// Other systems do not have this option.
 #[cfg(not(target_os = "linux"))]
-fn acknowledge(_: &TcpStream) -> bool {
+pub(super) fn acknowledge(_: &TcpStream) -> bool {
     false
 }
 

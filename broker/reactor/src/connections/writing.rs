@@ -4,8 +4,9 @@ use std::io;
 
 use mio::Interest;
 use tautwire_engine::Mode;
-use tautwire_engine::{ConnectionId, Shard};
+use tautwire_engine::{ConnectionId, Counters, Shard};
 
+use super::quickack::acknowledge;
 use super::transport::WriteResult;
 use super::{Connections, token_of};
 
@@ -23,6 +24,18 @@ impl Connections {
         }
         for id in std::mem::take(&mut self.replying) {
             self.write(shard, id);
+        }
+    }
+
+    /// Sends the quick acknowledgements at the end of a turn, unless output has carried them.
+    pub(crate) fn send_quick_acks(&mut self, counters: &Counters) {
+        while let Some(id) = self.quick_acks.pop() {
+            if let Some(socket) = self.sockets.get(id)
+                && !socket.ack_detector.has_written()
+                && acknowledge(&socket.stream)
+            {
+                counters.quickacks_sent.add(1);
+            }
         }
     }
 

@@ -3,10 +3,10 @@
 use tautwire_identity::limits::BAN_REASON_BYTES_MAX;
 use tautwire_identity::{Ban, BanError, BanTarget, Now};
 
-use super::Admin;
-use super::response::{JSON, Response, Status};
-use super::routes::{RequestContext, not_found};
+use super::request_context::RequestContext;
+use super::response::{JSON, Response, Status, not_found};
 use super::shared;
+use super::state::AdminState;
 use crate::identity::ban_file;
 use crate::json::{self, Value};
 use crate::shared::Parts;
@@ -98,7 +98,7 @@ fn shared_bans(parts: &Parts, now: Now) -> Result<Vec<Ban>, Response> {
 }
 
 /// Persists the current bans, if a file is configured.
-fn persist(admin: &Admin, done: Response) -> Result<Response, Response> {
+fn persist(admin: &AdminState, done: Response) -> Result<Response, Response> {
     admin.reloader.authenticator().persist_bans().map(|()| done).map_err(|error| {
         log::error!("cannot persist bans: {error}");
         let message = format!("the change is in effect, but does not survive a restart: {error}");

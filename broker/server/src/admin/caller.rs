@@ -2,13 +2,12 @@
 
 use std::time::Instant;
 
-use super::Admin;
 use super::credentials::{CurrentGrant, Principal};
 use super::request::Head;
-use super::response::{Response, Status};
+use super::response::{Response, Status, unauthorized};
 use super::roles::Permission;
-use super::routes::unauthorized;
 use super::sessions::ActiveSession;
+use super::state::AdminState;
 use super::token::Token;
 
 /// An authenticated caller.
@@ -20,7 +19,7 @@ pub(super) struct Caller {
     pub(super) session: Option<Box<ActiveSession>>,
 }
 
-impl Admin {
+impl AdminState {
     /// Authenticates the sender of a request.
     ///
     /// # Errors
@@ -50,10 +49,10 @@ impl Admin {
     }
 }
 
-impl Admin {
+impl AdminState {
     /// Whether the caller of a long request still has the permission: a reload may have removed its role, or it has logged out.
     pub(super) fn is_still_allowed(&self, caller: &Caller, needs: Permission) -> bool {
-        let is_logged_in = caller.session.as_ref().is_none_or(|found| self.sessions.has(&found.digest));
+        let is_logged_in = caller.session.as_ref().is_none_or(|found| self.sessions.contains(&found.digest));
         let current_grant = self.credentials.get().current_grant(&caller.principal).filter(|_| is_logged_in);
         current_grant.is_some_and(|current_grant| needs.check(current_grant.grant).is_ok())
     }

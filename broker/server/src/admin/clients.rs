@@ -1,17 +1,13 @@
 //! Clients and their sessions: list, inspect, disconnect.
 
-use tautwire_engine::{ClientDetail, ClientOrder, ClientSummary, ClientsQuery, DropEvent, PAGE_MAX, Rank};
+use tautwire_engine::{ClientDetail, ClientOrder, ClientSummary, ClientsQuery, DropEvent, Rank};
 use tautwire_protocol::ProtocolVersion;
-use tautwire_reactor::QueryError;
 use tautwire_session::{SubscriptionRecord, session_name};
 
 use super::query::{Query, bad_request, decoded};
-use super::response::{JSON, Response, Status};
-use super::routes::{RequestContext, not_found};
+use super::request_context::RequestContext;
+use super::response::{JSON, Response, Status, not_found, ok};
 use crate::fields::Fields;
-
-/// Default page size.
-const PAGE_DEFAULT: usize = 100;
 
 /// Valid values of `sort`.
 const ORDERS: [(&str, ClientOrder); 8] = [
@@ -58,10 +54,10 @@ pub(super) fn list(call: &mut RequestContext<'_, '_>) -> Result<Response, Respon
             .unwrap_or_default(),
         descending: query.take_as("descending", "true or false", truth)?.unwrap_or(false),
         after: query.take_as("after", "the value of `next` in an earlier response", read_cursor)?,
-        limit: limit(&mut query)?,
+        limit: query.take_limit()?,
     };
     query.finish("search, connected, stale, listener, sort, descending, after, limit")?;
-    let page = call.admin.control.clients(&request, call.query_deadline()).map_err(query_error)?;
+    let page = call.admin.control.clients(&request, call.query_deadline())?;
     let is_full = page.clients.len() == request.limit;
     let next = page.clients.last().filter(|_| is_full).map(|(rank, _)| cursor(rank));
     let clients = page.clients.iter().map(|(_, summary)| to_fields(summary)).collect::<Vec<_>>();
@@ -69,25 +65,19 @@ pub(super) fn list(call: &mut RequestContext<'_, '_>) -> Result<Response, Respon
     Ok(ok(body.with("next", next.as_deref())))
 }
 
-pub(super) fn limit(query: &mut Query) -> Result<usize, Response> {
-    let read = |text: &str| text.parse::<usize>().ok().filter(|limit| (1..=PAGE_MAX).contains(limit));
-    let limit = query.take_as("limit", &format!("a number from 1 to {PAGE_MAX}"), read)?;
-    Ok(limit.unwrap_or(PAGE_DEFAULT))
-}
-
 pub(super) fn one(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let selector = ClientSelector::from_request(call)?;
     selector.query.finish("mount_point")?;
-    let found = call.admin.control.client(&selector.name, call.query_deadline()).map_err(query_error)?;
+    let found = call.admin.control.client(&selector.name, call.query_deadline())?;
     let detail = found.ok_or_else(no_client)?;
     Ok(ok(detailed(&detail)))
 }
 
 pub(super) fn subscriptions(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let ClientSelector { name, mut query } = ClientSelector::from_request(call)?;
-    let (after, limit) = (query.take("after").unwrap_or_default(), limit(&mut query)?);
+    let (after, limit) = (query.take("after").unwrap_or_default(), query.take_limit()?);
     query.finish("mount_point, after, limit")?;
-    let found = call.admin.control.subscriptions(&name, &after, limit, call.query_deadline()).map_err(query_error)?;
+    let found = call.admin.control.subscriptions(&name, &after, limit, call.query_deadline())?;
     let found = found.ok_or_else(no_client)?;
     let next = found.last().filter(|_| found.len() == limit).map(|(filter, _)| &**filter);
     let list = found.iter().map(|(filter, record)| subscription(filter, record)).collect::<Vec<_>>();
@@ -106,7 +96,7 @@ pub(super) fn end_session(call: &mut RequestContext<'_, '_>) -> Result<Response,
 fn end(call: &RequestContext<'_, '_>, ends_session: bool) -> Result<Response, Response> {
     let selector = ClientSelector::from_request(call)?;
     selector.query.finish("mount_point")?;
-    let found = call.admin.control.disconnect(&selector.name, ends_session, call.time_left()).map_err(query_error)?;
+    let found = call.admin.control.disconnect(&selector.name, ends_session, call.time_left())?;
     if !found {
         let message = if ends_session { "no such session" } else { "no such client is connected" };
         return Err(not_found(message));
@@ -202,22 +192,6 @@ fn read_cursor(text: &str) -> Option<Rank> {
     let mut parts = text.splitn(3, '.');
     let number = parts.next()?.parse().ok()?;
     Some(Rank { number, text: unhex(parts.next()?)?.into(), name: unhex(parts.next()?)?.into() })
-}
-
-pub(super) fn ok(body: Fields) -> Response {
-    let mut json = String::new();
-    body.push_json(&mut json);
-    json.push('\n');
-    Response::new(Status::OK, JSON, json)
-}
-
-pub(super) fn query_error(error: QueryError) -> Response {
-    let (status, code) = match error {
-        QueryError::Busy => (Status::SERVICE_UNAVAILABLE, "busy"),
-        QueryError::Stopping => (Status::SERVICE_UNAVAILABLE, "stopping"),
-        QueryError::Timeout => (Status::INTERNAL, "unanswered"),
-    };
-    Response::error(status, code, &error.to_string())
 }
 
 fn no_client() -> Response {

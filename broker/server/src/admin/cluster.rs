@@ -1,9 +1,8 @@
 //! The cluster, as this node sees it.
 
-use super::clients::ok;
 use super::query::Query;
-use super::response::{Response, Status};
-use super::routes::RequestContext;
+use super::request_context::RequestContext;
+use super::response::{Response, Status, ok};
 use crate::cluster::{DrainError, Node};
 use crate::fields::Fields;
 

@@ -1,8 +1,8 @@
 //! The running configuration, and its reload.
 
+use super::request_context::RequestContext;
 use super::response::{JSON, Response, Status, TOML};
-use super::routes::RequestContext;
-use crate::serve::reload::ReloadReport;
+use crate::serve::reload_report::ReloadReport;
 
 pub(super) fn show(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     Ok(Response::new(Status::OK, TOML, call.admin.reloader.running_toml()))

@@ -2,23 +2,17 @@
 
 use std::sync::Arc;
 
-use tautwire_contracts::{Catalogue, discovery};
+use tautwire_contracts::{Catalogue, Files, discovery};
 
-use super::response::{JSON, Response, Status};
-use super::routes::{RequestContext, not_found};
+use super::request_context::RequestContext;
+use super::response::{JSON, Response, Status, not_found};
 use super::shared;
 use crate::contracts::{Change, Entry, StoreError, observe_warning};
-use crate::json;
+use crate::shared::Parts;
 
 pub(super) fn put(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let name = call.name(0);
-    let body = call.body()?;
-    let bad_request = |message: &str| Response::error(Status::BAD_REQUEST, "bad_json", message);
-    let text = str::from_utf8(body).map_err(|_| bad_request("the body is not UTF-8"))?;
-    let value = json::parse(text).map_err(|error| {
-        bad_request(&format!("the body is not valid JSON: {} at byte {}", error.message, error.offset))
-    })?;
-    let entry = Entry::from_json(&value)
+    let entry = Entry::from_json(&call.json()?)
         .map_err(|message| Response::error(Status::UNPROCESSABLE, "contract_value", &message))?;
     let (catalogue, is_new) = match call.admin.store.put(name, &entry) {
         Err(StoreError::Shared) => put_shared(call, name, &entry)?,
@@ -34,9 +28,9 @@ pub(super) fn put(call: &mut RequestContext<'_, '_>) -> Result<Response, Respons
 pub(super) fn delete(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let name = call.name(0);
     match call.admin.store.remove(name) {
-        Err(StoreError::Shared) => shared::change_contracts(call, name, |files| {
-            Change::remove(files.clone(), name)?.ok_or(StoreError::Unknown)
-        })?,
+        Err(StoreError::Shared) => {
+            change_shared(call, name, |files| Change::remove(files.clone(), name)?.ok_or(StoreError::Unknown))?
+        }
         result => result.map_err(|error| store_error_response(name, &error))?,
     }
     log::info!("contract {name} removed");
@@ -46,8 +40,22 @@ pub(super) fn delete(call: &mut RequestContext<'_, '_>) -> Result<Response, Resp
 /// Adds or replaces the contract in the next revision of the cluster's shared configuration.
 fn put_shared(call: &RequestContext<'_, '_>, name: &str, entry: &Entry) -> Result<(Arc<Catalogue>, bool), Response> {
     let is_new = call.admin.control.contracts().named(name).is_none();
-    shared::change_contracts(call, name, |files| Ok(Change::put(files.clone(), name, entry)?))?;
+    change_shared(call, name, |files| Ok(Change::put(files.clone(), name, entry)?))?;
     Ok((call.admin.control.contracts(), is_new))
+}
+
+/// Adds, replaces or removes one shared contract. `change` computes the change from the current files. Returns after this node has
+/// applied it.
+fn change_shared(
+    call: &RequestContext<'_, '_>,
+    name: &str,
+    change: impl Fn(&Files) -> Result<Change, StoreError>,
+) -> Result<(), Response> {
+    shared::change_parts(call, |parts| {
+        let files = parts.contracts.as_ref().ok_or_else(no_longer_shared)?;
+        let change = change(files).map_err(|error| store_error_response(name, &error))?;
+        Ok(Parts { contracts: Some(change.applied_to(files.clone())), ..parts.clone() })
+    })
 }
 
 fn contract_response(status: Status, catalogue: &Catalogue, name: &str) -> Result<Response, Response> {
@@ -55,7 +63,7 @@ fn contract_response(status: Status, catalogue: &Catalogue, name: &str) -> Resul
     Ok(Response::new(status, JSON, discovery::describe(contract)))
 }
 
-pub(super) fn store_error_response(name: &str, error: &StoreError) -> Response {
+fn store_error_response(name: &str, error: &StoreError) -> Response {
     match error {
         StoreError::Wrong(errors) => Response::invalid_contracts(errors),
         StoreError::Unknown => not_found("no such contract"),
@@ -67,4 +75,9 @@ pub(super) fn store_error_response(name: &str, error: &StoreError) -> Response {
             Response::error(Status::INTERNAL, "contracts_not_written", &error.to_string())
         }
     }
+}
+
+fn no_longer_shared() -> Response {
+    let why = "the cluster no longer shares contracts; try again to change those of this broker";
+    Response::error(Status::CONFLICT, "configuration_changed", why)
 }

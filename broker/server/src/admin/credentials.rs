@@ -7,7 +7,6 @@ use std::time::Duration;
 use tautwire_identity::{Account, PasswordFile};
 
 use super::roles::{Grant, Role};
-use super::sessions::SessionLimits;
 use super::token::Token;
 use super::tokens_file::{self, NamedToken};
 use crate::config::Config;
@@ -27,6 +26,16 @@ pub(crate) struct Credentials {
     passwords: Option<Arc<PasswordFile>>,
     users: Vec<(Box<str>, Grant)>,
     limits: SessionLimits,
+}
+
+/// Limits on the number and the duration of sessions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct SessionLimits {
+    pub(crate) sessions: usize,
+    /// A session ends after this long without a request.
+    pub(crate) idle: Duration,
+    /// A session ends after this long in any case.
+    pub(crate) longest: Duration,
 }
 
 /// An authenticated identity, and its kind of credential.

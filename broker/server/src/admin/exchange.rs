@@ -15,66 +15,29 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tautwire_tls::TlsServer;
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, SemaphorePermit, watch};
-use tokio::time::{timeout, timeout_at};
+use tokio::sync::watch;
+use tokio::time::timeout;
 
 use super::caller::Caller;
 use super::connections::{Activity, HEAD_TIMEOUT, Phase};
+use super::handler_limits::Class;
+use super::listener::AcceptState;
+use super::login;
 use super::request::{BODY_MAX_BYTES, FIELDS_MAX, Head, REQUEST_HEAD_MAX_BYTES, RequestBody, timed_out};
 use super::response::{Body, Response, Status};
-use super::routes::{self, Class, Route};
+use super::routes::{self, Route};
+use super::state::AdminState;
 use super::transport::{Client, MonitoredStream, Stream, poll_until};
-use super::{Admin, login};
 
 /// Time limit from the head of a request to the end of its body, and for the handler.
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Size of hyper's buffers for one connection.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Concurrent requests of authenticated callers.
-const GENERAL_MAX: usize = 16;
-/// Concurrent requests for metrics.
-const METRICS_MAX: usize = 2;
-/// Concurrent logins. One of them may check a password; tokens do not wait for that.
-const LOGINS_MAX: usize = 2;
-/// Threads that handle requests.
-pub(super) const HANDLERS_MAX: usize = GENERAL_MAX + METRICS_MAX + LOGINS_MAX;
-
-/// Limits on concurrent requests by class: unauthenticated logins cannot take the handlers of others.
-#[derive(Debug)]
-pub(super) struct HandlerLimits {
-    general: Semaphore,
-    metrics: Semaphore,
-    logins: Semaphore,
-}
-
-impl Default for HandlerLimits {
-    fn default() -> HandlerLimits {
-        HandlerLimits {
-            general: Semaphore::new(GENERAL_MAX),
-            metrics: Semaphore::new(METRICS_MAX),
-            logins: Semaphore::new(LOGINS_MAX),
-        }
-    }
-}
-
-impl HandlerLimits {
-    /// Waits for a handler until the deadline.
-    async fn acquire(&self, class: Class, deadline: Instant) -> Result<SemaphorePermit<'_>, Response> {
-        let free = match class {
-            Class::Immediate | Class::General => &self.general,
-            Class::Metrics => &self.metrics,
-            Class::Login => &self.logins,
-        };
-        let busy = || Response::error(Status::SERVICE_UNAVAILABLE, "busy", "too many concurrent requests; try again");
-        timeout_at(deadline.into(), free.acquire()).await.map_err(|_| busy())?.map_err(|_| busy())
-    }
-}
-
 /// The context of all requests on a connection.
 #[derive(Clone)]
 struct ConnectionContext {
-    admin: Arc<Admin>,
+    admin: Arc<AdminState>,
     peer: SocketAddr,
     client: Client,
     activity: Arc<Activity>,
@@ -83,11 +46,11 @@ struct ConnectionContext {
 
 /// Serves a connection to its end. When `accept_state` changes, it ends after the current request.
 pub(super) async fn serve(
-    admin: Arc<Admin>,
+    admin: Arc<AdminState>,
     (tcp, peer): (TcpStream, SocketAddr),
     activity: Arc<Activity>,
     tls: Option<Arc<TlsServer>>,
-    accept_state: watch::Receiver<super::server::AcceptState>,
+    accept_state: watch::Receiver<AcceptState>,
 ) {
     // A response usually is one write; the next must not wait for its acknowledgement.
     let _ = tcp.set_nodelay(true);
@@ -104,7 +67,7 @@ pub(super) async fn serve(
 }
 
 /// Performs the TLS handshake, if there is one.
-async fn open(admin: &Admin, client: &Client, peer: SocketAddr, tls: Option<&TlsServer>) -> Option<Stream> {
+async fn open(admin: &AdminState, client: &Client, peer: SocketAddr, tls: Option<&TlsServer>) -> Option<Stream> {
     let Some(server) = tls else { return Some(client.plain()) };
     // An error here means that nothing arrived.
     if client.begins_tls().await.ok()? {
@@ -126,7 +89,7 @@ impl ConnectionContext {
     async fn exchange(
         &self,
         stream: Stream,
-        mut accept_state: watch::Receiver<super::server::AcceptState>,
+        mut accept_state: watch::Receiver<AcceptState>,
     ) -> (Option<Response>, Stream) {
         let service = service_fn(|request| self.answer(request));
         let wire = TokioIo::new(MonitoredStream::new(stream, self.activity.clone()));
@@ -253,7 +216,7 @@ impl ConnectionContext {
     }
 }
 
-impl Admin {
+impl AdminState {
     fn count(&self, response: &Response) {
         let counters = &self.counters;
         counters.requests.fetch_add(1, Ordering::Relaxed);

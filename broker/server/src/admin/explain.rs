@@ -3,19 +3,14 @@
 use tautwire_access::{AccessDecision, Request, RoleReason, RuleText, Subject};
 use tautwire_protocol::{QoS, TopicFilter, TopicName};
 
-use super::clients::ok;
-use super::response::{Response, Status};
-use super::routes::RequestContext;
+use super::request_context::RequestContext;
+use super::response::{Response, Status, ok};
 use crate::fields::Fields;
-use crate::json::{self, Value};
+use crate::json::Value;
 
 /// `POST /v1/explain`: the same as `tautwire acl explain`, with the rules in effect.
 pub(super) fn answer(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
-    let bad_json = |message: &str| Response::error(Status::BAD_REQUEST, "bad_json", message);
-    let text = str::from_utf8(call.body()?).map_err(|_| bad_json("the body is not UTF-8"))?;
-    let value = json::parse(text).map_err(|error| {
-        bad_json(&format!("the body is not valid JSON: {} at byte {}", error.message, error.offset))
-    })?;
+    let value = call.json()?;
     let body = Body { value: &value };
     body.has_only(&["client_id", "user", "listener", "claims", "roles", "action", "topic", "filter", "qos", "retain"])?;
     let listener = body.text("listener")?;

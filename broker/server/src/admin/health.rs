@@ -1,8 +1,8 @@
 //! Health checks.
 
-use super::Admin;
+use super::request_context::RequestContext;
 use super::response::{JSON, Response, Status};
-use super::routes::RequestContext;
+use super::state::AdminState;
 
 /// `GET /health`: whether the broker works fully. After a disk failure it still serves clients that need no persistence. If some messages
 /// cannot be read from disk, it still serves everybody but the clients that wait for them.
@@ -31,7 +31,7 @@ pub(super) fn ready(call: &mut RequestContext<'_, '_>) -> Result<Response, Respo
     Ok(whole_of(call.admin))
 }
 
-fn whole_of(admin: &Admin) -> Response {
+fn whole_of(admin: &AdminState) -> Response {
     let (status, body) = match admin.control.data() {
         Some(data) if data.failure.is_some() => {
             (Status::SERVICE_UNAVAILABLE, "{\"status\":\"failed\",\"disk\":\"failed\"}\n")

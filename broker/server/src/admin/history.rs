@@ -1,11 +1,12 @@
 //! Metrics of the last hour in rows of ten seconds: some 50 KiB, and one read of the counters per row.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use tautwire_engine::Latencies;
+use tautwire_engine::{Latencies, Totals};
 use tautwire_reactor::{Control, Durations};
 
 use crate::fields::{Fields, Value};
@@ -83,6 +84,7 @@ pub(super) struct History(Mutex<HistoryRows>);
 
 #[derive(Debug, Default)]
 struct HistoryRows {
+    is_recording: bool,
     rows: VecDeque<Row>,
     last: Option<Sample>,
     /// Samples of the last minute, oldest first.
@@ -90,11 +92,14 @@ struct HistoryRows {
 }
 
 impl History {
-    /// Adds a row every ten seconds, until the process ends.
+    /// Adds a row every ten seconds, until the process ends. Later calls do nothing.
     ///
     /// # Errors
     /// The thread cannot be started.
     pub(super) fn start_recording(self: &Arc<History>, control: &Control) -> std::io::Result<()> {
+        if mem::replace(&mut self.lock_rows().is_recording, true) {
+            return Ok(());
+        }
         let (history, control) = (self.clone(), control.clone());
         history.add(sample(&control));
         let run = move || loop {
@@ -173,12 +178,28 @@ fn sample(control: &Control) -> Sample {
         Some(totals.bytes_sent),
         Some(control.memory_bytes()),
         data.as_ref().map(|data| data.log_bytes + data.snapshot_bytes),
-        Some(super::overview::drops(&totals).iter().map(|(_, count)| count).sum()),
+        Some(drops(&totals).iter().map(|(_, count)| count).sum()),
         None,
         None,
         None,
     ];
     Sample { at_ms: now_ms(), values, latencies: LatencyTotals::now(control, data.map(|data| data.sync_times)) }
+}
+
+/// Dropped messages by reason. The names match `drops` of a client where both exist.
+pub(super) fn drops(totals: &Totals) -> [(&'static str, u64); 10] {
+    [
+        ("output_full", totals.dropped_output_full),
+        ("queue_full", totals.dropped_queue_full),
+        ("memory_full", totals.dropped_memory_full),
+        ("shard_queue_full", totals.dropped_shard_queue_full),
+        ("expired", totals.dropped_expired),
+        ("too_large", totals.dropped_too_large),
+        ("outside_mount", totals.dropped_outside_mount),
+        ("no_member", totals.dropped_no_member),
+        ("not_authorized", totals.dropped_not_authorized),
+        ("untranscodable", totals.dropped_not_transcodable),
+    ]
 }
 
 pub(super) fn now_ms() -> u64 {

@@ -1,8 +1,7 @@
 //! Listeners with their addresses, certificates and connection counts.
 
-use super::clients::ok;
-use super::response::Response;
-use super::routes::RequestContext;
+use super::request_context::RequestContext;
+use super::response::{Response, ok};
 use crate::fields::Fields;
 
 /// `GET /v1/listeners`.

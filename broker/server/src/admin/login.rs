@@ -6,19 +6,17 @@ use std::time::Instant;
 
 use tautwire_identity::Secret;
 
-use super::Admin;
 use super::caller::{Caller, check_same_origin};
 use super::credentials::{CurrentGrant, Principal};
-use super::response::{JSON, Response, Status};
-use super::routes::RequestContext;
-use super::sessions::ActiveSession;
+use super::request_context::RequestContext;
+use super::response::{JSON, Response, Status, ok, unauthorized};
+use super::sessions::{ActiveSession, COOKIE};
+use super::state::AdminState;
 use crate::fields::Fields;
 use crate::json::{self, Value};
 use crate::log::audit;
 use crate::time::since_epoch;
 
-/// The name of the session cookie.
-pub(super) const COOKIE: &str = "tautwire_session";
 /// Longest body of a login, whose sender is not authenticated yet.
 pub(super) const BODY_BYTES_MAX: usize = 16 << 10;
 /// Longest user name, password and token that are checked.
@@ -70,7 +68,7 @@ pub(super) fn show(call: &mut RequestContext<'_, '_>) -> Result<Response, Respon
             let CurrentGrant { expires_unix_s, .. } = caller.current_grant;
             Ok(answer(&caller.principal, caller.current_grant, expires_unix_s.map(|s| s.saturating_mul(1_000)), None))
         }
-        None => Err(super::routes::unauthorized()),
+        None => Err(unauthorized()),
     }
 }
 
@@ -88,14 +86,12 @@ fn to_fields(found: &ActiveSession) -> Response {
 }
 
 fn answer(principal: &Principal, current_grant: CurrentGrant, expires_ms: Option<u64>, csrf: Option<&str>) -> Response {
-    super::clients::ok(
-        Fields::default()
-            .with("name", principal.name())
-            .with("role", current_grant.grant.role.name())
-            .with("payloads", current_grant.grant.payloads)
-            .with("expires_ms", expires_ms)
-            .with("csrf", csrf),
-    )
+    ok(Fields::default()
+        .with("name", principal.name())
+        .with("role", current_grant.grant.role.name())
+        .with("payloads", current_grant.grant.payloads)
+        .with("expires_ms", expires_ms)
+        .with("csrf", csrf))
 }
 
 /// The credentials of a login.
@@ -133,7 +129,7 @@ impl LoginCredentials {
     }
 }
 
-impl Admin {
+impl AdminState {
     fn check(
         &self,
         login: &LoginCredentials,

@@ -8,8 +8,8 @@ use tautwire_reactor::PublishError;
 
 use super::query::decoded;
 use super::request::{Head, time_left};
+use super::request_context::RequestContext;
 use super::response::{JSON, Response, Status};
-use super::routes::RequestContext;
 
 /// The Content-Type of HTML forms. `curl` sends it by default, so it says nothing about the payload.
 const FORM: &str = "application/x-www-form-urlencoded";

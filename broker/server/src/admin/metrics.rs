@@ -6,16 +6,15 @@ use std::sync::atomic::Ordering;
 
 use tautwire_engine::{Latencies, Totals};
 use tautwire_memory::Kind;
-use tautwire_reactor::{DataState, Durations, ListenerState};
+use tautwire_reactor::{DataState, ListenerState};
 
+use super::prometheus::{CONTENT_TYPE, label, push_head, push_histogram};
+use super::request_context::RequestContext;
 use super::response::{JSON, Response, Status};
-use super::routes::RequestContext;
-use super::{Admin, process, topic_metrics};
+use super::state::AdminState;
+use super::{bridges, process, topic_metrics};
 use crate::cluster::{Node, SharedConfigStatus};
 use crate::identity::WorkerCounters;
-
-/// The content type of the Prometheus text format.
-const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Engine counters that are gauges.
 const GAUGES: [&str; 12] = [
@@ -48,21 +47,23 @@ pub(super) fn answer(call: &mut RequestContext<'_, '_>) -> Result<Response, Resp
             metrics.iter().map(|metric| format!("\"{}\":{}", metric.name, metric.value)).collect();
         return Ok(Response::new(Status::OK, JSON, format!("{{{}}}\n", members.join(","))));
     }
-    Ok(Response::new(Status::OK, PROMETHEUS, text_of(call.admin, metrics)))
+    Ok(Response::new(Status::OK, CONTENT_TYPE, text_of(call.admin, metrics)))
 }
 
-/// All metrics in the Prometheus format.
-pub(super) fn text(admin: &Admin) -> String {
-    text_of(admin, collect(admin))
+impl AdminState {
+    /// All metrics in the Prometheus text format.
+    pub(crate) fn metrics(&self) -> String {
+        text_of(self, collect(self))
+    }
 }
 
-fn text_of(admin: &Admin, metrics: Vec<Metric>) -> String {
+fn text_of(admin: &AdminState, metrics: Vec<Metric>) -> String {
     let mut text = String::new();
     for Metric { name, meaning, is_gauge, value } in metrics {
         let (kind, suffix) = if is_gauge { ("gauge", "") } else { ("counter", "_total") };
-        let _ = writeln!(text, "# HELP tautwire_{name}{suffix} {meaning}");
-        let _ = writeln!(text, "# TYPE tautwire_{name}{suffix} {kind}");
-        let _ = writeln!(text, "tautwire_{name}{suffix} {value}");
+        let name = format!("tautwire_{name}{suffix}");
+        push_head(&mut text, &name, kind, meaning);
+        let _ = writeln!(text, "{name} {value}");
     }
     push_listeners(&mut text, admin);
     push_certificates(&mut text, admin);
@@ -72,12 +73,13 @@ fn text_of(admin: &Admin, metrics: Vec<Metric>) -> String {
     }
     push_latencies(&mut text, &admin.control.latencies());
     topic_metrics::push(&mut text, admin);
+    bridges::push(&mut text, admin);
     process::push(&mut text);
     text
 }
 
 /// Appends the metrics of each listener. Listener names need no escaping as label values.
-fn push_listeners(text: &mut String, admin: &Admin) {
+fn push_listeners(text: &mut String, admin: &AdminState) {
     let listeners: Vec<ListenerState> = admin.control.listeners();
     type Value = fn(&ListenerState) -> u64;
     let metrics: [(&str, &str, &str, Value); 3] = [
@@ -86,16 +88,16 @@ fn push_listeners(text: &mut String, admin: &Admin) {
         ("connections_refused_total", "counter", "Connections refused by a listener.", |listener| listener.refused),
     ];
     for (name, kind, meaning, value) in metrics {
-        let _ = writeln!(text, "# HELP tautwire_listener_{name} {meaning}");
-        let _ = writeln!(text, "# TYPE tautwire_listener_{name} {kind}");
+        let name = format!("tautwire_listener_{name}");
+        push_head(text, &name, kind, meaning);
         for listener in &listeners {
-            let _ = writeln!(text, "tautwire_listener_{name}{{listener=\"{}\"}} {}", listener.name, value(listener));
+            let _ = writeln!(text, "{name}{{listener=\"{}\"}} {}", listener.name, value(listener));
         }
     }
 }
 
 /// Appends the expiry of listener certificates: the earliest for each host.
-fn push_certificates(text: &mut String, admin: &Admin) {
+fn push_certificates(text: &mut String, admin: &AdminState) {
     let mut first_s = BTreeMap::new();
     for (listener, certificates) in admin.reloader.certificates() {
         for certificate in certificates.iter() {
@@ -109,16 +111,10 @@ fn push_certificates(text: &mut String, admin: &Admin) {
         return;
     }
     let name = "tautwire_listener_certificate_expires_timestamp_seconds";
-    let _ = writeln!(text, "# HELP {name} When a certificate of a listener expires, in seconds since the Unix epoch.");
-    let _ = writeln!(text, "# TYPE {name} gauge");
+    push_head(text, name, "gauge", "When a certificate of a listener expires, in seconds since the Unix epoch.");
     for (labels, expires_s) in first_s {
         let _ = writeln!(text, "{name}{{{labels}}} {expires_s}");
     }
-}
-
-/// Escapes a label value.
-pub(super) fn label(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 /// Appends the latencies of messages and acknowledgements.
@@ -134,37 +130,13 @@ fn push_latencies(
     push_histogram(text, "acknowledgement_seconds", meaning, &[("qos=\"1\"", puback), ("qos=\"2\"", pubrec)]);
 }
 
-/// Bucket bounds of the histograms: powers of two from 8 µs to 16 s.
-const BOUND_DOUBLINGS: std::ops::RangeInclusive<u32> = 3..=24;
-
-/// Appends a histogram with one series per label.
-fn push_histogram(text: &mut String, name: &str, meaning: &str, series: &[(&str, &Durations)]) {
-    let name = format!("tautwire_{name}");
-    let _ = writeln!(text, "# HELP {name} {meaning}");
-    let _ = writeln!(text, "# TYPE {name} histogram");
-    for (label, durations) in series {
-        let (braced, before) = match label.is_empty() {
-            true => (String::new(), String::new()),
-            false => (format!("{{{label}}}"), format!("{label},")),
-        };
-        for doublings in BOUND_DOUBLINGS {
-            let bound_s = (1_u64 << doublings) as f64 / 1e6;
-            let _ = writeln!(text, "{name}_bucket{{{before}le=\"{bound_s}\"}} {}", durations.count_below(doublings));
-        }
-        let count = durations.count();
-        let _ = writeln!(text, "{name}_bucket{{{before}le=\"+Inf\"}} {count}");
-        let _ = writeln!(text, "{name}_sum{braced} {}", durations.sum_us() as f64 / 1e6);
-        let _ = writeln!(text, "{name}_count{braced} {count}");
-    }
-}
-
 /// Whether JSON is named before any kind of text.
 fn prefers_json(accept: &str) -> bool {
     let kinds = accept.split(',').map(|kind| kind.split(';').next().unwrap_or_default().trim());
     kinds.into_iter().find(|kind| kind.starts_with("text/") || *kind == JSON) == Some(JSON)
 }
 
-fn collect(admin: &Admin) -> Vec<Metric> {
+fn collect(admin: &AdminState) -> Vec<Metric> {
     let mut metrics = Vec::new();
     let mut meanings = Totals::DESCRIPTIONS.iter();
     admin.control.totals().each(|name, value| {

@@ -1,7 +1,7 @@
 //! The OpenAPI description of the API.
 
+use super::request_context::RequestContext;
 use super::response::{JSON, Response, Status};
-use super::routes::RequestContext;
 
 /// OpenAPI 3.1.
 const DOCUMENT: &str = include_str!("../../../../docs/reference/admin-api.openapi.json");

@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use tautwire_engine::Totals;
 use tautwire_reactor::{DataState, Durations};
 
-use super::clients::ok;
-use super::history::{LatencyTotals, now_ms};
-use super::response::Response;
-use super::routes::RequestContext;
+use super::history::{LatencyTotals, drops, now_ms};
+use super::request_context::RequestContext;
+use super::response::{Response, ok};
 use crate::fields::Fields;
 
 /// `GET /v1/overview`.
@@ -73,20 +71,4 @@ fn latency(recent: &LatencyTotals) -> Fields {
         .with("delivery_p99_us", recent.delivery.percentile_us(99))
         .with("acknowledgement_p50_us", recent.acknowledgement.percentile_us(50))
         .with("acknowledgement_p99_us", recent.acknowledgement.percentile_us(99))
-}
-
-/// Dropped messages by reason. The names match `drops` of a client where both exist.
-pub(super) fn drops(totals: &Totals) -> [(&'static str, u64); 10] {
-    [
-        ("output_full", totals.dropped_output_full),
-        ("queue_full", totals.dropped_queue_full),
-        ("memory_full", totals.dropped_memory_full),
-        ("shard_queue_full", totals.dropped_shard_queue_full),
-        ("expired", totals.dropped_expired),
-        ("too_large", totals.dropped_too_large),
-        ("outside_mount", totals.dropped_outside_mount),
-        ("no_member", totals.dropped_no_member),
-        ("not_authorized", totals.dropped_not_authorized),
-        ("untranscodable", totals.dropped_not_transcodable),
-    ]
 }

@@ -7,11 +7,12 @@ use std::time::Duration;
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
+use super::prometheus::{label, push_head};
+
 /// Appends the metrics that are available on this system.
 pub(super) fn push(text: &mut String) {
     let name = "tautwire_build_info";
-    let _ = writeln!(text, "# HELP {name} A constant 1, labelled with the version of the broker.");
-    let _ = writeln!(text, "# TYPE {name} gauge");
+    push_head(text, name, "gauge", "A constant 1, labelled with the version of the broker.");
     let _ = writeln!(text, "{name}{{{}}} 1", build());
     let metrics: [(&str, &str, &str, Option<f64>); 6] = [
         (
@@ -38,7 +39,8 @@ pub(super) fn push(text: &mut String) {
     ];
     for (name, kind, meaning, value) in metrics {
         let Some(value) = value else { continue };
-        let _ = writeln!(text, "# HELP {name} {meaning}\n# TYPE {name} {kind}\n{name} {value}");
+        push_head(text, name, kind, meaning);
+        let _ = writeln!(text, "{name} {value}");
     }
 }
 
@@ -47,7 +49,7 @@ fn build() -> String {
     let mut labels = format!("version=\"{}\"", env!("CARGO_PKG_VERSION"));
     for (name, value) in [("commit", option_env!("TAUTWIRE_COMMIT")), ("rustc", option_env!("TAUTWIRE_RUSTC"))] {
         if let Some(value) = value.filter(|value| !value.is_empty()) {
-            let _ = write!(labels, ",{name}=\"{}\"", super::metrics::label(value));
+            let _ = write!(labels, ",{name}=\"{}\"", label(value));
         }
     }
     labels

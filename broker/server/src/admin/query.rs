@@ -1,6 +1,11 @@
-//! Percent-decoding of paths and query strings.
+//! Percent-decoding of paths and query strings, and their parameters.
+
+use tautwire_engine::PAGE_MAX;
 
 use super::response::{Response, Status};
+
+/// Default page size.
+const PAGE_DEFAULT: usize = 100;
 
 /// Decodes percent-encoded text.
 ///
@@ -63,6 +68,16 @@ impl Query {
     ) -> Result<Option<T>, Response> {
         let Some(value) = self.take(key) else { return Ok(None) };
         read(&value).map(Some).ok_or_else(|| bad_request(&format!("{key} must be {expected}, not {value:?}")))
+    }
+
+    /// Takes `limit`, the size of a page.
+    ///
+    /// # Errors
+    /// The value is not valid.
+    pub(super) fn take_limit(&mut self) -> Result<usize, Response> {
+        let read = |text: &str| text.parse::<usize>().ok().filter(|limit| (1..=PAGE_MAX).contains(limit));
+        let limit = self.take_as("limit", &format!("a number from 1 to {PAGE_MAX}"), read)?;
+        Ok(limit.unwrap_or(PAGE_DEFAULT))
     }
 
     /// Checks that no other parameters are left.

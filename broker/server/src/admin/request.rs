@@ -9,8 +9,8 @@ use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use tokio::time::timeout_at;
 
-use super::login::COOKIE;
 use super::response::{Response, Status};
+use super::sessions::COOKIE;
 
 /// Limit for the request line and the header fields.
 pub(super) const REQUEST_HEAD_MAX_BYTES: usize = 8 * 1024;

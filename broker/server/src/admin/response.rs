@@ -10,8 +10,10 @@ use hyper::header::{
     CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS,
 };
 use tautwire_contracts::LoadError;
+use tautwire_reactor::QueryError;
 use tokio::sync::mpsc::Receiver;
 
+use crate::fields::Fields;
 use crate::json::push_string;
 
 /// A status code with its reason phrase.
@@ -191,6 +193,34 @@ impl Response {
         .into_bytes();
         bytes.extend_from_slice(&body);
         bytes
+    }
+}
+
+/// A successful response with this JSON object.
+pub(super) fn ok(body: Fields) -> Response {
+    let mut json = String::new();
+    body.push_json(&mut json);
+    json.push('\n');
+    Response::new(Status::OK, JSON, json)
+}
+
+pub(super) fn not_found(message: &str) -> Response {
+    Response::error(Status::NOT_FOUND, "not_found", message)
+}
+
+pub(super) fn unauthorized() -> Response {
+    let message = "send a token (Authorization: Bearer TOKEN), or log in at /session";
+    Response::error(Status::UNAUTHORIZED, "unauthorized", message).with("WWW-Authenticate", "Bearer")
+}
+
+impl From<QueryError> for Response {
+    fn from(error: QueryError) -> Response {
+        let (status, code) = match error {
+            QueryError::Busy => (Status::SERVICE_UNAVAILABLE, "busy"),
+            QueryError::Stopping => (Status::SERVICE_UNAVAILABLE, "stopping"),
+            QueryError::Timeout => (Status::INTERNAL, "unanswered"),
+        };
+        Response::error(status, code, &error.to_string())
     }
 }
 

@@ -5,12 +5,11 @@ use tautwire_engine::{FetchedMessage, RetainedQuery, TopicsQuery};
 use tautwire_message::Body;
 use tautwire_protocol::{TopicFilter, TopicName};
 
-use super::clients::{limit, ok, query_error};
 use super::messages::publish_error_response;
 use super::payload::{Readable, base64, content_type};
 use super::query::{Query, bad_request, decoded};
-use super::response::{Response, Status};
-use super::routes::{RequestContext, not_found};
+use super::request_context::RequestContext;
+use super::response::{Response, Status, not_found, ok};
 use crate::fields::Fields;
 
 /// Largest payload that is shown.
@@ -23,10 +22,10 @@ pub(super) fn list(call: &mut RequestContext<'_, '_>) -> Result<Response, Respon
     let (admin, mut query) = (call.admin, Query::parse(&call.head.query)?);
     let filter = filter(&query.take("filter").unwrap_or_else(|| "#".to_owned()))?;
     let after = query.take("after").map(Box::from);
-    let limit = limit(&mut query)?;
+    let limit = query.take_limit()?;
     query.finish("filter, limit, after")?;
     let request = RetainedQuery { filter, after, limit };
-    let page = admin.control.retained_messages(request, call.query_deadline()).map_err(query_error)?;
+    let page = admin.control.retained_messages(request, call.query_deadline())?;
     let contracts = admin.control.contracts();
     let next = page.messages.last().filter(|_| page.messages.len() == limit).map(|(topic, _)| &**topic);
     let messages = page.messages.iter().map(|(topic, body)| to_fields(&contracts, topic, body)).collect::<Vec<_>>();
@@ -39,7 +38,7 @@ pub(super) fn show(call: &mut RequestContext<'_, '_>) -> Result<Response, Respon
     Query::parse(&call.head.query)?.finish("none")?;
     let topic = decoded(call.name(0)).map_err(|why| bad_request(&format!("the topic: {why}")))?;
     TopicName::new(&topic).map_err(|error| bad_request(&format!("the topic: {error}")))?;
-    let fetched = admin.control.retained_message(&topic, call.query_deadline()).map_err(query_error)?;
+    let fetched = admin.control.retained_message(&topic, call.query_deadline())?;
     let message = match fetched {
         FetchedMessage::Message(message) => message,
         FetchedMessage::Nothing => return Err(not_found("no retained message on that topic")),
@@ -91,10 +90,10 @@ pub(super) fn topics(call: &mut RequestContext<'_, '_>) -> Result<Response, Resp
         TopicName::new(below).map_err(|error| bad_request(&format!("parent: {error}")))?;
     }
     let after = query.take("after").map(Box::from);
-    let limit = limit(&mut query)?;
+    let limit = query.take_limit()?;
     query.finish("parent, limit, after")?;
     let request = TopicsQuery { below: below.as_deref().map(Box::from), after, limit };
-    let found = admin.control.topics(request, call.query_deadline()).map_err(query_error)?;
+    let found = admin.control.topics(request, call.query_deadline())?;
     let next = found.last().filter(|_| found.len() == limit).map(|(level, _)| &**level);
     let levels = found.iter().map(|(level, summary)| {
         let topic = below.as_ref().map_or_else(|| level.to_string(), |below| format!("{below}/{level}"));

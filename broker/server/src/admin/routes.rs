@@ -2,63 +2,19 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
-
-use tautwire_reactor::QueryDeadline;
 
 use super::caller::Caller;
-use super::request::{Head, RequestBody, time_left};
-use super::response::{Response, Status};
+use super::handler_limits::Class;
+use super::request::{Head, RequestBody};
+use super::request_context::RequestContext;
+use super::response::{Response, Status, not_found, unauthorized};
 use super::roles::{Permission, Role};
+use super::state::AdminState;
 use super::transport::Client;
 use super::{
-    Admin, bans, clients, cluster, configuration, contracts, explain, health, listeners, login, messages, metrics,
+    bans, bridges, clients, cluster, configuration, contracts, explain, health, listeners, login, messages, metrics,
     openapi, overview, retained, rules, shared, tap, topic_metrics, ui, violations, why,
 };
-
-/// A request while it is handled.
-pub(super) struct RequestContext<'c, 's> {
-    pub(super) admin: &'c Arc<Admin>,
-    pub(super) head: &'c Head,
-    pub(super) received: &'c RequestBody,
-    /// The authenticated caller; `None` on public routes.
-    pub(super) caller: Option<&'c Caller>,
-    /// The address of the client.
-    pub(super) peer: SocketAddr,
-    pub(super) client: &'s Client,
-    /// The values of the placeholders in the path pattern, still percent-encoded.
-    pub(super) names: Vec<&'c str>,
-}
-
-impl<'c> RequestContext<'c, '_> {
-    /// The value of the placeholder with this number.
-    pub(super) fn name(&self, number: usize) -> &'c str {
-        self.names.get(number).copied().unwrap_or_default()
-    }
-
-    /// The body of the request.
-    ///
-    /// # Errors
-    /// The response to a request without one.
-    pub(super) fn body(&self) -> Result<&'c [u8], Response> {
-        self.received.body()
-    }
-
-    /// The caller as named in the audit log; empty for an unauthenticated request.
-    pub(super) fn by(&self) -> String {
-        self.caller.map_or_else(String::new, |caller| caller.principal.by())
-    }
-
-    /// How long to wait for the shards: until the deadline, or until the client disconnects.
-    pub(super) fn query_deadline(&self) -> QueryDeadline<'_> {
-        QueryDeadline::of(self.client, self.received.deadline)
-    }
-
-    /// The time until the response is due.
-    pub(super) fn time_left(&self) -> Duration {
-        time_left(self.received.deadline)
-    }
-}
 
 type Handler = fn(&mut RequestContext<'_, '_>) -> Result<Response, Response>;
 
@@ -91,6 +47,11 @@ pub(super) static ROUTES: &[Route] = &[
     Route("GET",    "/v1/bans",                            READ,       bans::list),
     Route("POST",   "/v1/bans",                            OPERATE,    bans::add),
     Route("DELETE", "/v1/bans",                            OPERATE,    bans::remove),
+    Route("GET",    "/v1/bridges",                         READ,       bridges::list),
+    Route("GET",    "/v1/bridges/{bridge}",                READ,       bridges::one),
+    Route("POST",   "/v1/bridges/{bridge}/pause",          OPERATE,    bridges::pause),
+    Route("POST",   "/v1/bridges/{bridge}/resume",         OPERATE,    bridges::resume),
+    Route("POST",   "/v1/bridges/{bridge}/test",           OPERATE,    bridges::test),
     Route("GET",    "/v1/clients",                         READ,       clients::list),
     Route("GET",    "/v1/clients/{client}",                READ,       clients::one),
     Route("GET",    "/v1/clients/{client}/subscriptions",  READ,       clients::subscriptions),
@@ -123,19 +84,6 @@ pub(super) static ROUTES: &[Route] = &[
     Route("GET",    "/v1/topics",                          READ,       retained::topics),
 ];
 
-/// The threads and the concurrency limit that a request uses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Class {
-    /// Answered from memory without blocking, on the I/O thread.
-    Immediate,
-    /// Metrics, which have their own handlers.
-    Metrics,
-    /// A login, whose sender is not authenticated.
-    Login,
-    /// All others.
-    General,
-}
-
 impl Route {
     pub(super) fn class(&self) -> Class {
         match self {
@@ -149,7 +97,7 @@ impl Route {
     /// Calls the handler.
     pub(super) fn answer(
         &self,
-        (admin, head, received): (&Arc<Admin>, &Head, &RequestBody),
+        (admin, head, received): (&Arc<AdminState>, &Head, &RequestBody),
         caller: Option<&Caller>,
         (peer, client): (SocketAddr, &Client),
     ) -> Response {
@@ -163,7 +111,7 @@ impl Route {
 ///
 /// # Errors
 /// The response to a request without a route, or whose caller lacks the permission.
-pub(super) fn choose(admin: &Admin, head: &Head) -> (Result<&'static Route, Response>, Option<Caller>) {
+pub(super) fn choose(admin: &AdminState, head: &Head) -> (Result<&'static Route, Response>, Option<Caller>) {
     let path = without_version(&head.path);
     let matching = || ROUTES.iter().filter(|route| names(route.1, path).is_some());
     let method = if head.is_head() { "GET" } else { &head.method };
@@ -222,19 +170,10 @@ fn names<'p>(pattern: &str, path: &'p str) -> Option<Vec<&'p str>> {
     rest.is_none().then_some(names)
 }
 
-pub(super) fn unauthorized() -> Response {
-    let message = "send a token (Authorization: Bearer TOKEN), or log in at /session";
-    Response::error(Status::UNAUTHORIZED, "unauthorized", message).with("WWW-Authenticate", "Bearer")
-}
-
 fn no_such_path() -> Response {
     let mut paths: Vec<String> = ROUTES.iter().map(|route| route.1.replace("{+", "{")).collect();
     paths.dedup();
     not_found(&format!("no such path; the paths are {}", paths.join(", ")))
-}
-
-pub(super) fn not_found(message: &str) -> Response {
-    Response::error(Status::NOT_FOUND, "not_found", message)
 }
 
 fn not_allowed(allowed: &str) -> Response {

@@ -2,10 +2,9 @@
 
 use tautwire_access::{ListedRule, RuleText};
 
-use super::clients::{limit, ok};
 use super::query::Query;
-use super::response::Response;
-use super::routes::RequestContext;
+use super::request_context::RequestContext;
+use super::response::{Response, ok};
 use crate::fields::Fields;
 
 /// `GET /v1/rules`.
@@ -14,7 +13,7 @@ pub(super) fn list(call: &mut RequestContext<'_, '_>) -> Result<Response, Respon
     let after =
         query.take_as("after", "the value of `next` in the previous response", |text| text.parse::<usize>().ok())?;
     let role = query.take("role");
-    let limit = limit(&mut query)?;
+    let limit = query.take_limit()?;
     query.finish("role, limit, after")?;
     let policy = call.admin.control.policy();
     let rules = policy.list(role.as_deref(), after.unwrap_or_default(), limit);

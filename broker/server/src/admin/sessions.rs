@@ -4,18 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::credentials::{Credentials, CurrentGrant, Principal};
+use super::credentials::{Credentials, CurrentGrant, Principal, SessionLimits};
 use super::token::{Token, generate_token};
 
-/// Limits on the number and the duration of sessions.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct SessionLimits {
-    pub(crate) sessions: usize,
-    /// A session ends after this long without a request.
-    pub(crate) idle: Duration,
-    /// A session ends after this long in any case.
-    pub(crate) longest: Duration,
-}
+/// The name of the session cookie.
+pub(super) const COOKIE: &str = "tautwire_session";
 
 /// The open sessions by the digests of their cookies.
 #[derive(Debug, Default)]
@@ -106,7 +99,7 @@ impl Sessions {
     }
 
     /// Whether a session with this cookie digest still exists.
-    pub(super) fn has(&self, digest: &str) -> bool {
+    pub(super) fn contains(&self, digest: &str) -> bool {
         self.locked().contains_key(digest)
     }
 

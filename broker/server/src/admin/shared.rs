@@ -2,18 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use tautwire_contracts::Files;
-
-use super::clients::ok;
 use super::cluster::{node, not_clustered};
-use super::contracts::store_error_response;
 use super::query::Query;
-use super::response::{Response, Status};
-use super::routes::RequestContext;
+use super::request_context::RequestContext;
+use super::response::{Response, Status, ok};
 use crate::cluster::{ProposeOutcome, SharedConfigStatus};
-use crate::contracts::{Change, StoreError};
 use crate::fields::Fields;
-use crate::json;
 use crate::log::audit;
 use crate::shared::{self, Parts, RevisionChanges};
 
@@ -53,17 +47,11 @@ pub(super) fn put(call: &mut RequestContext<'_, '_>) -> Result<Response, Respons
     query.finish("if_revision")?;
     let expected = expected.ok_or_else(|| {
         let why =
-            "expect is missing: give the number of the revision that the change is based on, or 0 if there is none";
+            "if_revision is missing: give the number of the revision that the change is based on, or 0 if there is none";
         Response::error(Status::BAD_REQUEST, "bad_query", why)
     })?;
     let deadline = commit_deadline(call);
-    let body = call.body()?;
-    let bad_request = |message: &str| Response::error(Status::BAD_REQUEST, "bad_json", message);
-    let text = str::from_utf8(body).map_err(|_| bad_request("the body is not UTF-8"))?;
-    let value = json::parse(text).map_err(|error| {
-        bad_request(&format!("the body is not valid JSON: {} at byte {}", error.message, error.offset))
-    })?;
-    let changes = RevisionChanges::from_json(&value)
+    let changes = RevisionChanges::from_json(&call.json()?)
         .map_err(|message| Response::error(Status::UNPROCESSABLE, "configuration_value", &message))?;
     let latest = node.await_revision(expected, deadline.min(Instant::now() + REVISION_TIMEOUT));
     if latest.number != expected {
@@ -76,20 +64,6 @@ pub(super) fn put(call: &mut RequestContext<'_, '_>) -> Result<Response, Respons
         outcome => return Err(rejection(outcome)),
     }
     Ok(ok(summary(&node.sharing())))
-}
-
-/// Adds, replaces or removes one shared contract. `change` computes the change from the current files. Returns after this node has
-/// applied it.
-pub(super) fn change_contracts(
-    call: &RequestContext<'_, '_>,
-    name: &str,
-    change: impl Fn(&Files) -> Result<Change, StoreError>,
-) -> Result<(), Response> {
-    change_parts(call, |parts| {
-        let files = parts.contracts.as_ref().ok_or_else(no_longer_shared)?;
-        let change = change(files).map_err(|error| store_error_response(name, &error))?;
-        Ok(Parts { contracts: Some(change.applied_to(files.clone())), ..parts.clone() })
-    })
 }
 
 /// Changes the shared configuration, retrying on conflicts. Returns after this node has applied it.
@@ -122,7 +96,7 @@ fn summary(sharing: &SharedConfigStatus) -> Fields {
         .with("number", latest.number)
         .with("current", *held)
         .with("lagging", !refused.is_empty())
-        .with("reason", refused.clone())
+        .with("reasons", refused.clone())
         .with("parts", shared::summary(&latest.parts))
 }
 
@@ -154,9 +128,4 @@ fn outdated(number: u64) -> Response {
         "conflict: the current revision is {number} as far as this node knows; reread it, and repeat the change"
     );
     Response::error(Status::CONFLICT, "configuration_changed", &why)
-}
-
-fn no_longer_shared() -> Response {
-    let why = "the cluster no longer shares contracts; try again to change those of this broker";
-    Response::error(Status::CONFLICT, "configuration_changed", why)
 }

@@ -15,14 +15,14 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::timeout_at;
 
-use super::Admin;
 use super::caller::Caller;
 use super::payload::{Readable, base64};
 use super::query::Query;
+use super::request_context::RequestContext;
 use super::response::{Response, Status};
 use super::retained::filter;
 use super::roles::Permission;
-use super::routes::RequestContext;
+use super::state::AdminState;
 use super::transport::Client;
 use crate::fields::Fields;
 
@@ -84,7 +84,7 @@ pub(super) fn answer(call: &mut RequestContext<'_, '_>) -> Result<Response, Resp
 
 /// The events of a tap.
 struct Stream {
-    admin: Arc<Admin>,
+    admin: Arc<AdminState>,
     client: Client,
     /// The caller, for permission checks.
     caller: Option<Caller>,

@@ -129,7 +129,7 @@ pub(crate) fn is_name(name: &str) -> bool {
 }
 
 /// Parses a time such as `2027-01-31T00:00:00Z`.
-pub(crate) fn read_moment(text: &str) -> Option<u64> {
+pub(crate) fn parse_rfc3339(text: &str) -> Option<u64> {
     unix_s(&text.parse().ok()?)
 }
 
@@ -284,11 +284,11 @@ mod tests {
 
     #[test]
     fn a_timestamp_needs_an_offset() {
-        assert_eq!(read_moment("2027-01-31T00:00:00Z"), Some(1_801_353_600));
-        assert_eq!(read_moment("2027-01-31T01:30:00+01:30"), Some(1_801_353_600));
-        assert_eq!(read_moment("2027-01-30T23:00:00-01:00"), Some(1_801_353_600));
+        assert_eq!(parse_rfc3339("2027-01-31T00:00:00Z"), Some(1_801_353_600));
+        assert_eq!(parse_rfc3339("2027-01-31T01:30:00+01:30"), Some(1_801_353_600));
+        assert_eq!(parse_rfc3339("2027-01-30T23:00:00-01:00"), Some(1_801_353_600));
         for wrong in ["2027-01-31", "2027-01-31T00:00:00", "soon", "", "1969-12-31T23:59:59Z"] {
-            assert_eq!(read_moment(wrong), None, "{wrong}");
+            assert_eq!(parse_rfc3339(wrong), None, "{wrong}");
         }
     }
 }

@@ -4,12 +4,11 @@ use std::fmt::Write as _;
 
 use tautwire_engine::TopicTotals;
 
-use super::Admin;
-use super::clients::ok;
-use super::metrics::label;
+use super::prometheus::{label, push_head};
 use super::query::Query;
-use super::response::Response;
-use super::routes::RequestContext;
+use super::request_context::RequestContext;
+use super::response::{Response, ok};
+use super::state::AdminState;
 use crate::fields::Fields;
 
 /// `GET /v1/topic-metrics`.
@@ -32,14 +31,13 @@ fn to_fields(totals: TopicTotals) -> Fields {
 }
 
 /// Appends the same counters in the Prometheus format, if any are configured.
-pub(super) fn push(text: &mut String, admin: &Admin) {
+pub(super) fn push(text: &mut String, admin: &AdminState) {
     let topics = admin.control.topic_totals();
     if topics.is_empty() {
         return;
     }
     let name = "tautwire_topic_messages_received_total";
-    let _ = writeln!(text, "# HELP {name} Messages published on topics that a filter of metrics.topics matches.");
-    let _ = writeln!(text, "# TYPE {name} counter");
+    push_head(text, name, "counter", "Messages published on topics that a filter of metrics.topics matches.");
     for topic in &topics {
         for (qos, count) in topic.received.iter().enumerate() {
             let _ = writeln!(text, "{name}{{filter=\"{}\",qos=\"{qos}\"}} {count}", label(&topic.filter));
@@ -62,8 +60,7 @@ pub(super) fn push(text: &mut String, admin: &Admin) {
     ];
     for (name, meaning, value) in metrics {
         let name = format!("tautwire_topic_{name}_total");
-        let _ = writeln!(text, "# HELP {name} {meaning}");
-        let _ = writeln!(text, "# TYPE {name} counter");
+        push_head(text, &name, "counter", meaning);
         for topic in &topics {
             let _ = writeln!(text, "{name}{{filter=\"{}\"}} {}", label(&topic.filter), value(topic));
         }

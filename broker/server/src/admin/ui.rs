@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use super::request::Head;
-use super::response::{Response, Status};
-use super::routes::{RequestContext, not_found};
+use super::request_context::RequestContext;
+use super::response::{Response, Status, not_found};
 use super::token::Token;
 
 /// A file of the dashboard.

@@ -3,9 +3,8 @@
 use tautwire_contracts::discovery;
 use tautwire_engine::{ContractViolations, ViolationSample};
 
-use super::clients::query_error;
-use super::response::{JSON, Response, Status};
-use super::routes::{RequestContext, not_found};
+use super::request_context::RequestContext;
+use super::response::{JSON, Response, Status, not_found};
 use crate::json::{self, Value};
 
 /// `GET /v1/contracts`.
@@ -21,7 +20,7 @@ pub(super) fn one(call: &mut RequestContext<'_, '_>) -> Result<Response, Respons
 fn to_fields(call: &RequestContext<'_, '_>, name: Option<&str>) -> Result<Response, Response> {
     let admin = call.admin;
     let catalogue = admin.control.contracts();
-    let book = admin.control.violations(call.query_deadline()).map_err(query_error)?;
+    let book = admin.control.violations(call.query_deadline())?;
     let document = match name {
         Some(name) => {
             let contract = catalogue.named(name).ok_or_else(|| not_found("no such contract"))?;

@@ -11,10 +11,10 @@ use tautwire_reactor::counted;
 use tautwire_router::DISPATCHES_MAX;
 use tautwire_session::split_session_name;
 
-use super::clients::{ClientSelector, drop_event, ok, query_error};
+use super::clients::{ClientSelector, drop_event};
 use super::query::bad_request;
-use super::response::Response;
-use super::routes::RequestContext;
+use super::request_context::RequestContext;
+use super::response::{Response, ok};
 use crate::fields::Fields;
 use crate::time::UtcTime;
 
@@ -50,7 +50,7 @@ pub(super) fn answer(call: &mut RequestContext<'_, '_>) -> Result<Response, Resp
         publisher: publisher.as_deref().map(Box::from),
     };
     let query = WhyQuery { name: name.as_str().into(), message: message.into() };
-    let explained = call.admin.control.why(query, call.query_deadline()).map_err(query_error)?;
+    let explained = call.admin.control.why(query, call.query_deadline())?;
     let mut outcome = explained.outcome;
     let mut findings: Vec<FindingText> = explained.findings.iter().map(describe).collect();
     if is_banned(call, &name)? {
@@ -88,7 +88,7 @@ fn is_banned(call: &RequestContext<'_, '_>, name: &str) -> Result<bool, Response
     if refuses(&BanTarget::ClientId(split_session_name(name).1.into())) {
         return Ok(true);
     }
-    let session = call.admin.control.client(name, call.query_deadline()).map_err(query_error)?;
+    let session = call.admin.control.client(name, call.query_deadline())?;
     let user = session.and_then(|session| session.summary.user);
     Ok(user.is_some_and(|user| refuses(&BanTarget::User((*user).into()))))
 }

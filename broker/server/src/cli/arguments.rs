@@ -72,12 +72,12 @@ const HELP_COLUMN: usize = 32;
 const HELP_COLUMNS: usize = 100;
 
 impl Command {
-    pub(in crate::cli) fn options(&self) -> impl Iterator<Item = &'static OptionSpec> {
+    pub(super) fn options(&self) -> impl Iterator<Item = &'static OptionSpec> {
         self.groups.iter().flat_map(|group| group.options)
     }
 
     /// The subcommands, such as `show` of `cluster config`; empty if any argument is allowed.
-    pub(in crate::cli) fn actions(&self) -> Vec<&'static str> {
+    pub(super) fn actions(&self) -> Vec<&'static str> {
         let is_word = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase());
         let firsts = self.usage.iter().flat_map(|usage| usage.split(' ').next().unwrap_or_default().split('|'));
         let words: Vec<&str> = firsts.collect();

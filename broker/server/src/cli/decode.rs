@@ -12,7 +12,7 @@ use tautwire_client::{Error, Subscribe, Subscription};
 use tautwire_contracts::{Catalogue, Format};
 use tautwire_protocol::{RetainHandling, TopicFilter, topic_matches};
 
-use super::subscribe::Options;
+use super::client_options::ClientOptions;
 use super::{CommandExit, refused};
 use crate::client::{ConnectOptions, Connection, Message, WaitOutcome, discovery};
 use crate::json::is_json;
@@ -37,16 +37,17 @@ impl Decoder {
     /// subscribed to the same topic.
     pub(super) fn watch(
         &mut self,
-        options: &Options,
+        client: &ClientOptions,
+        filters: &[TopicFilter<'_>],
         connection: &mut Connection,
         deadline: Option<Instant>,
     ) -> Result<(), CommandExit> {
         let is_requested = |filter: &TopicFilter<'_>| topic_matches(filter.matched(), discovery::INDEX);
-        if options.client.keeps_session() || options.filters.iter().any(is_requested) {
+        if client.keeps_session() || filters.iter().any(is_requested) {
             return Ok(());
         }
         let mut request = Subscribe::to(discovery::INDEX);
-        if options.client.is_v5() {
+        if client.is_v5() {
             request = request.retain_handling(RetainHandling::DoNotSend);
         }
         let mut subscribing = connection.client.subscribing(request)?;
@@ -54,7 +55,7 @@ impl Decoder {
             match updates {
                 Ok(updates) => self.updates = Some(updates),
                 Err(error @ Error::Refused { .. }) => {
-                    if !options.client.quiet {
+                    if !client.quiet {
                         stderr::write_line(format_args!(
                             "tautwire: cannot subscribe to changes of the contracts: {}",
                             refusal(&error)

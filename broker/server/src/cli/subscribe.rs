@@ -90,9 +90,9 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 #[derive(Debug)]
-pub(super) struct Options {
-    pub(super) client: ClientOptions,
-    pub(super) filters: Vec<TopicFilter<'static>>,
+struct Options {
+    client: ClientOptions,
+    filters: Vec<TopicFilter<'static>>,
     unsubscribe: Vec<TopicFilter<'static>>,
     filter_out: Vec<TopicFilter<'static>>,
     subscription: SubscriptionOptions,
@@ -242,7 +242,7 @@ fn subscribe(options: &mut Options, connect: ConnectOptions, started: Instant) -
     let subscribe_properties = std::mem::take(&mut options.client.subscribe).into_vec();
     let unsubscribe_properties = std::mem::take(&mut options.client.unsubscribe).into_vec();
     if let Some(decoder) = &mut decoder {
-        decoder.watch(options, &mut connection, deadline)?;
+        decoder.watch(&options.client, &options.filters, &mut connection, deadline)?;
     }
     let mut printer = Printer {
         options,

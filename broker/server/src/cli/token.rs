@@ -146,7 +146,7 @@ fn end(option: &str, arguments: &mut Arguments) -> Result<u64, CommandExit> {
     let text = arguments.string()?;
     let found = match option {
         "days" => text.parse().ok().and_then(|days: u64| days.checked_mul(DAY_S)?.checked_add(now_unix_s)),
-        _ => tokens::read_moment(&text),
+        _ => tokens::parse_rfc3339(&text),
     };
     // Years have four digits.
     let is_possible = |end: &u64| *end > now_unix_s && UtcTime::from_unix(*end, 0).year <= 9_999;

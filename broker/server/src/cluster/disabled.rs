@@ -82,6 +82,14 @@ impl Node {
         match *self {}
     }
 
+    pub(crate) fn cluster_id(&self) -> String {
+        match *self {}
+    }
+
+    pub(crate) fn is_elected(&self, _: &str) -> bool {
+        match *self {}
+    }
+
     pub(crate) fn drain(&self, _: bool) -> bool {
         match *self {}
     }

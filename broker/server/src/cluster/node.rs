@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tautwire_cluster::names::Seed;
-use tautwire_cluster::{PeerCommandOutcome, ProposalOutcome};
+use tautwire_cluster::{NodeHealth, NodeStatus, PeerCommandOutcome, ProposalOutcome};
 use tautwire_engine::ClusterSettings;
 use tautwire_nats::{Command, Refused, check, found};
 use tautwire_reactor::{ClusterOptions, ClusterSender};
@@ -217,6 +217,24 @@ impl Node {
     /// Whether the cluster lets this node serve its clients.
     pub(crate) fn is_serving(&self) -> bool {
         self.relay.life().is_some_and(|life| life.is_serving())
+    }
+
+    /// Identifies the cluster; the same on all of its nodes.
+    pub(crate) fn cluster_id(&self) -> String {
+        self.seed.client("cluster").to_string()
+    }
+
+    /// Whether this node is the one that runs a service of which the cluster runs one: of the nodes that accept clients, the one whose name
+    /// has the highest hash with that of the service (rendezvous hashing), so that few services move when the nodes change. While nodes
+    /// disagree about who is alive, there may be none or two.
+    pub(crate) fn is_elected(&self, service: &str) -> bool {
+        if !self.accepts_clients() {
+            return false;
+        }
+        let Some(status) = self.relay.report(STATUS_TIMEOUT) else { return false };
+        let rank = |node: &&NodeStatus| (self.seed.client(&format!("{service}/{}", node.name)).0, node.incarnation.0);
+        let alive = status.nodes.iter().filter(|node| node.health == NodeHealth::Alive);
+        alive.max_by_key(rank).is_some_and(|elected| elected.incarnation == status.incarnation)
     }
 
     /// Drains the node: its clients are sent to others, permanently if `is_for_good`. Returns whether the request was accepted.

@@ -61,7 +61,7 @@ pub(super) fn status(
                 .with("current", sharing.held)
                 .with("latest", config.latest)
                 .with("lagging", config.is_behind)
-                .with("reason", sharing.refused.clone())
+                .with("reasons", sharing.refused.clone())
                 .with("parts", sharing.latest.parts.names().collect::<Vec<_>>()),
         )
         .with("sessions_freed", garbage_collection.freed)

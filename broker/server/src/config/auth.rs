@@ -2,11 +2,9 @@
 
 use std::ops::RangeInclusive;
 
-use tautwire_identity::{Algorithm, FailureKey, FailureRule, PasswordCost, Unreachable};
+use tautwire_identity::{Algorithm, FailureKey, FailureRule, PasswordCost, UnreachablePolicy};
 use toml::de::DeValue;
 
-use super::listener::Listener;
-use super::settings::AuthConfig;
 use super::value::{Choice, Setting, ValueError, quoted, text, texts};
 
 /// Whether clients without credentials are accepted.
@@ -183,9 +181,9 @@ impl Setting for FailureRules {
     }
 }
 
-impl Choice for Unreachable {
-    const CHOICES: &'static [(&'static str, Unreachable)] =
-        &[("deny", Unreachable::Refuse), ("ignore", Unreachable::TryNext)];
+impl Choice for UnreachablePolicy {
+    const CHOICES: &'static [(&'static str, UnreachablePolicy)] =
+        &[("deny", UnreachablePolicy::Refuse), ("ignore", UnreachablePolicy::TryNext)];
 }
 
 impl Choice for CertificateNames {
@@ -194,90 +192,4 @@ impl Choice for CertificateNames {
         ("user_and_client_id", CertificateNames::UserAndClientId),
         ("none", CertificateNames::None),
     ];
-}
-
-impl Listener {
-    /// Whether TLS requests client certificates, whether or not they identify clients.
-    pub(crate) fn requests_certificates(&self) -> bool {
-        self.address.is_tls && self.tls.client_certificates != tautwire_tls::ClientCertificates::None
-    }
-
-    /// Whether client certificates identify clients.
-    pub(crate) fn identifies_by_certificate(&self) -> bool {
-        self.requests_certificates() && self.auth.identifies_by_certificate_name()
-    }
-
-    /// Whether a certificate can identify a client, directly or through a proxy that has verified it.
-    pub(crate) fn accepts_certificates(&self) -> bool {
-        self.identifies_by_certificate() || (self.proxies.is_some() && self.auth.identifies_by_certificate_name())
-    }
-
-    /// Whether clients can authenticate by any method.
-    pub(crate) fn authenticates_clients(&self) -> bool {
-        self.identifies_by_certificate() || self.identifies_at_connect()
-    }
-
-    /// Whether any client can connect. Proxies may pass on certificates; with `auth.anonymous = false` those count as the only method.
-    pub(crate) fn accepts_any_client(&self) -> bool {
-        let is_certificate_only = self.accepts_certificates() && self.auth.anonymous == AnonymousClients::Refused;
-        self.authenticates_clients() || self.allows_anonymous() || is_certificate_only
-    }
-
-    /// Whether clients can authenticate only as a user of the password file.
-    pub(crate) fn accepts_only_passwords(&self) -> bool {
-        let has_others = self.uses_shared_users || self.auth.accepts_tokens() || !self.auth.hook_url.0.is_empty();
-        !has_others && !self.accepts_certificates() && !self.allows_anonymous()
-    }
-
-    /// Whether only this machine can connect to it. Clients behind a proxy may come from anywhere.
-    pub(crate) fn is_local_only(&self) -> bool {
-        self.address.is_local() && self.proxies.is_none()
-    }
-
-    /// Whether it accepts passwords of users.
-    pub(crate) fn accepts_passwords(&self) -> bool {
-        self.uses_shared_users || self.auth.password_file.get().is_some()
-    }
-
-    /// Whether clients can authenticate by the credentials of CONNECT.
-    fn identifies_at_connect(&self) -> bool {
-        self.accepts_passwords() || self.auth.accepts_tokens() || !self.auth.hook_url.0.is_empty()
-    }
-
-    /// Whether a client that connected without credentials may stay connected. Rules for certificates apply to new handshakes only.
-    pub(crate) fn allows_connected_anonymous(&self) -> bool {
-        match self.auth.anonymous {
-            AnonymousClients::Auto => self.is_local_only() && !self.identifies_at_connect(),
-            AnonymousClients::Allowed => true,
-            AnonymousClients::Refused => false,
-        }
-    }
-
-    /// Whether clients without credentials are accepted.
-    pub(crate) fn allows_anonymous(&self) -> bool {
-        match self.auth.anonymous {
-            // If certificates are optional, clients without one may connect.
-            AnonymousClients::Auto => {
-                let is_certificate_optional =
-                    self.tls.client_certificates != tautwire_tls::ClientCertificates::Required;
-                self.is_local_only()
-                    && !self.identifies_at_connect()
-                    && (is_certificate_optional || !self.identifies_by_certificate())
-            }
-            AnonymousClients::Allowed => true,
-            AnonymousClients::Refused => false,
-        }
-    }
-}
-
-impl AuthConfig {
-    /// Whether the names in certificates identify clients.
-    fn identifies_by_certificate_name(&self) -> bool {
-        self.certificate_identity != CertificateNames::None || !self.certificate_rules.is_empty()
-    }
-
-    /// Whether keys for tokens are configured.
-    pub(crate) fn accepts_tokens(&self) -> bool {
-        self.jwt_key_file.get().is_some() || !self.jwks_url.0.is_empty() || self.jwt_secret_file.get().is_some()
-    }
 }

@@ -2,15 +2,20 @@
 //!
 //! [`settings`] defines each key once; everything else here derives from it.
 
+mod ack_levels;
 mod acks;
 mod admin_roles;
 pub(crate) mod auth;
+mod bridge;
+pub(crate) mod bridge_config;
+mod bridge_rules;
 mod certificate_rules;
 pub(crate) mod cluster;
 mod data_path;
 mod error;
 pub(crate) mod listen;
 pub(crate) mod listener;
+pub(crate) mod listener_config;
 mod metered_topics;
 pub(crate) mod protocol;
 mod referenced_files;
@@ -39,9 +44,12 @@ use std::path::Path;
 
 use crate::files;
 use settings::TlsConfig;
+use value::Setting as _;
 
 /// Largest configuration file read.
 const CONFIG_FILE_MAX_BYTES: usize = 1024 * 1024;
+/// Hexadecimal digits that the broker appends to the prefix.
+const ASSIGNED_DIGITS: usize = 16;
 
 impl Config {
     /// Reads the file, if any, then applies the command line over it, in order.
@@ -76,6 +84,7 @@ impl Config {
         }
         config.check_admin(&mut errors);
         config.check_listeners(&mut errors);
+        config.check_bridges(&mut errors);
         config.check_acks(&mut errors);
         config.check_client_ids(&mut errors);
         if errors.is_empty() { Ok(config) } else { Err(errors) }
@@ -152,6 +161,27 @@ impl Config {
         }
     }
 
+    /// Checks that assigned identifiers are short enough.
+    ///
+    /// A client must be able to reconnect with its assigned identifier.
+    fn check_client_ids(&self, errors: &mut Vec<ConfigError>) {
+        let own = self.listener.iter().filter_map(|listener| listener.mqtt.assigned_client_id_prefix.as_ref());
+        for prefix in own.chain([&self.mqtt.assigned_client_id_prefix]) {
+            let bytes = prefix.get().len() + ASSIGNED_DIGITS;
+            if bytes > self.limits.client_id_bytes {
+                errors.push(ConfigError {
+                    code: ErrorCode::OutOfRange,
+                    location: ErrorLocation::Key { key: "mqtt.assigned_client_id_prefix" },
+                    message: format!(
+                        "{} results in client identifiers of {bytes} bytes, but limits.client_id_bytes is {}: shorten the prefix, or raise the limit",
+                        prefix.to_toml(),
+                        self.limits.client_id_bytes
+                    ),
+                });
+            }
+        }
+    }
+
     fn make_paths_absolute(&mut self, folder: &Path) {
         self.data.path.relative_to(folder);
         self.contracts.path.relative_to(folder);
@@ -190,6 +220,9 @@ impl Config {
         }
         for listener in &mut self.listener {
             listener.make_paths_absolute(folder);
+        }
+        for bridge in &mut self.bridge {
+            bridge.make_paths_absolute(folder);
         }
     }
 }

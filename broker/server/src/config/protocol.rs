@@ -7,15 +7,11 @@ use tautwire_engine::ProtocolVersions;
 use tautwire_protocol::ProtocolVersion;
 use toml::de::DeValue;
 
-use super::Config;
-use super::error::{ConfigError, ErrorCode, ErrorLocation};
 use super::value::{Setting, ValueError, quoted, text, texts};
 
 /// Names of the versions.
 const VERSIONS: [(&str, ProtocolVersion); 3] =
     [("3.1", ProtocolVersion::V3_1), ("3.1.1", ProtocolVersion::V3_1_1), ("5.0", ProtocolVersion::V5)];
-/// Hexadecimal digits that the broker appends to the prefix.
-const ASSIGNED_DIGITS: usize = 16;
 
 impl Setting for ProtocolVersions {
     fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
@@ -86,29 +82,6 @@ impl Setting for ClientIdPrefix {
 
     fn to_toml(&self) -> String {
         quoted(&self.0)
-    }
-}
-
-impl Config {
-    /// Checks that assigned identifiers are short enough.
-    ///
-    /// A client must be able to reconnect with its assigned identifier.
-    pub(super) fn check_client_ids(&self, errors: &mut Vec<ConfigError>) {
-        let own = self.listener.iter().filter_map(|listener| listener.mqtt.assigned_client_id_prefix.as_ref());
-        for prefix in own.chain([&self.mqtt.assigned_client_id_prefix]) {
-            let bytes = prefix.0.len() + ASSIGNED_DIGITS;
-            if bytes > self.limits.client_id_bytes {
-                errors.push(ConfigError {
-                    code: ErrorCode::OutOfRange,
-                    location: ErrorLocation::Key { key: "mqtt.assigned_client_id_prefix" },
-                    message: format!(
-                        "{} results in client identifiers of {bytes} bytes, but limits.client_id_bytes is {}: shorten the prefix, or raise the limit",
-                        prefix.to_toml(),
-                        self.limits.client_id_bytes
-                    ),
-                });
-            }
-        }
     }
 }
 

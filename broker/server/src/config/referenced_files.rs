@@ -6,7 +6,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::registry::Key;
 use super::settings::KEYS;
-use super::{Config, listener};
+use super::{Config, bridge_config, listener_config};
 
 /// Paths that the broker writes to; their content is not configuration.
 const WRITTEN: &[&str] = &["data.path", "audit.file"];
@@ -19,7 +19,10 @@ impl Config {
             push_paths(&mut found, key, self);
         }
         for (table, _) in self.tables() {
-            listener::KEYS.iter().for_each(|key| push_paths(&mut found, key, table));
+            listener_config::KEYS.iter().for_each(|key| push_paths(&mut found, key, table));
+        }
+        for table in &self.bridge {
+            bridge_config::KEYS.iter().for_each(|key| push_paths(&mut found, key, table));
         }
         found
     }

@@ -5,11 +5,11 @@ use std::ops::RangeInclusive;
 
 use toml::de::DeValue;
 
+use super::error::ErrorLocation;
 use super::value::ValueError;
-use super::{Config, ErrorLocation};
 
 /// One configuration key of `C`.
-pub(crate) struct Key<C: 'static = Config> {
+pub(crate) struct Key<C: 'static> {
     /// Dotted name, as in the file and in `--set`, for example `mqtt.max_qos`.
     pub(crate) name: &'static str,
     /// Its meaning in a sentence or two.
@@ -59,8 +59,8 @@ pub(crate) struct Section {
     pub(crate) doc: &'static str,
 }
 
-pub(crate) fn find(name: &str) -> Option<&'static Key> {
-    super::settings::KEYS.iter().find(|key| key.name == name)
+pub(crate) fn find<C>(keys: &'static [Key<C>], name: &str) -> Option<&'static Key<C>> {
+    keys.iter().find(|key| key.name == name)
 }
 
 /// Defines the configuration structures, their defaults and the registry of keys.
@@ -74,7 +74,7 @@ macro_rules! settings {
                 $(#[doc = $doc:literal])+
                 $field:ident: $type:ty = $default:expr $(, in $range:expr)? $(, unit $unit:literal)?;
             )*
-            $( tables $tables:ident: $Table:ty; )?
+            $( tables $tables:ident: $Table:ty; )*
         }
         $(
             $(#[doc = $section_doc:literal])+
@@ -93,7 +93,7 @@ macro_rules! settings {
             $( $(#[doc = $doc])+ pub(crate) $field: $type, )*
             $( $(#[doc = $section_doc])+ pub(crate) $section: $Section, )*
             $( /// Tables that can appear several times.
-            pub(crate) $tables: Vec<$Table>, )?
+            pub(crate) $tables: Vec<$Table>, )*
         }
 
         impl Default for $Root {
@@ -101,7 +101,7 @@ macro_rules! settings {
                 Self {
                     $( $field: $default, )*
                     $( $section: $Section::default(), )*
-                    $( $tables: Vec::new(), )?
+                    $( $tables: Vec::new(), )*
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! When a changed key takes effect after a reload. Every key is listed here; a test fails otherwise.
 
-use super::listener::{self, Listener};
+use super::listener::Listener;
+use super::listener_config;
 use super::registry::Key;
 use super::settings::{Config, KEYS};
 
@@ -282,6 +283,7 @@ impl Config {
         }
         // No key of these tables needs a restart.
         config.listener.clone_from(&loaded.listener);
+        config.bridge.clone_from(&loaded.bridge);
         config
     }
 }
@@ -308,7 +310,7 @@ impl ListenerChanges {
         for (table, name) in after.tables() {
             let previous = before.tables().find(|(old, old_name)| *old_name == name && old.address == table.address);
             if let Some((old_table, _)) = previous {
-                let changed = listener::KEYS.iter().filter(|key| (key.show)(old_table) != (key.show)(table));
+                let changed = listener_config::KEYS.iter().filter(|key| (key.show)(old_table) != (key.show)(table));
                 keys.extend(changed.map(|key| (name.clone(), key.name)));
             }
         }
@@ -317,7 +319,10 @@ impl ListenerChanges {
 }
 
 /// The keys whose values differ, in the order of the documentation.
-pub(crate) fn changed<'c>(before: &'c Config, after: &'c Config) -> impl Iterator<Item = &'static Key> + use<'c> {
+pub(crate) fn changed<'c>(
+    before: &'c Config,
+    after: &'c Config,
+) -> impl Iterator<Item = &'static Key<Config>> + use<'c> {
     KEYS.iter().filter(move |key| (key.show)(before) != (key.show)(after))
 }
 
@@ -334,11 +339,11 @@ mod tests {
         }
         assert_eq!(named.len(), KEYS.len(), "a listed key does not exist");
         let named = || LISTENER_IMMEDIATE.iter().chain(LISTENER_NEW_CONNECTIONS);
-        for key in listener::KEYS {
+        for key in listener_config::KEYS {
             let count = named().filter(|name| **name == key.name).count();
             assert_eq!(count, 1, "list {} of [[listener]] exactly once in this file", key.name);
         }
-        assert_eq!(named().count(), listener::KEYS.len(), "a listed key does not exist");
+        assert_eq!(named().count(), listener_config::KEYS.len(), "a listed key does not exist");
     }
 
     /// The page on reloads lists the same keys, except those of a cluster.

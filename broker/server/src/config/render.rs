@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::listener::{self, ListenerConfig};
+use super::bridge_config::{self, BridgeConfig};
+use super::listener_config::{self, ListenerConfig};
 use super::registry::Key;
 use super::reload_effect::ReloadEffect;
 use super::settings::{Config, KEYS, SECTIONS};
@@ -24,17 +25,8 @@ pub(crate) fn to_toml(config: &Config) -> String {
             push_toml_key(&mut text, key, config, &defaults);
         }
     }
-    for listener in &config.listener {
-        push_comment(&mut text, "The keys are described in docs/configuration.md.");
-        text.push_str("[[listener]]\n");
-        for key in listener::KEYS {
-            let value = (key.show)(listener);
-            if !value.is_empty() {
-                let _ = writeln!(text, "{} = {value}", key.name);
-            }
-        }
-        text.push('\n');
-    }
+    config.listener.iter().for_each(|listener| push_toml_table(&mut text, "listener", listener_config::KEYS, listener));
+    config.bridge.iter().for_each(|bridge| push_toml_table(&mut text, "bridge", bridge_config::KEYS, bridge));
     text.truncate(text.trim_end().len());
     text.push('\n');
     text
@@ -52,10 +44,18 @@ pub(crate) fn to_markdown() -> String {
     }
     text.push_str(LISTENERS);
     let none = ListenerConfig::default();
-    push_table(&mut text, listener::KEYS, None, &none, ReloadEffect::of_listener);
-    for section in listener::SECTIONS {
+    push_table(&mut text, listener_config::KEYS, None, &none, ReloadEffect::of_listener);
+    for section in listener_config::SECTIONS {
         let _ = write!(text, "\n{}\n\n", section.doc);
-        push_table(&mut text, listener::KEYS, Some(section.name), &none, ReloadEffect::of_listener);
+        push_table(&mut text, listener_config::KEYS, Some(section.name), &none, ReloadEffect::of_listener);
+    }
+    text.push_str(BRIDGES);
+    let none = BridgeConfig::default();
+    let immediate = |_: &str| ReloadEffect::Immediate;
+    push_table(&mut text, bridge_config::KEYS, None, &none, immediate);
+    for section in bridge_config::SECTIONS {
+        let _ = write!(text, "\n{}\n\n", section.doc);
+        push_table(&mut text, bridge_config::KEYS, Some(section.name), &none, immediate);
     }
     text
 }
@@ -114,7 +114,41 @@ tls.key = \"devices.key\"
 
 ";
 
-fn push_toml_key(text: &mut String, key: &Key, config: &Config, defaults: &Config) {
+const BRIDGES: &str = "
+## `[[bridge]]`
+
+A connection to another broker; see [bridges](operating/bridges.md). The table can appear several times, in the file only. A reload restarts the
+bridges that have changed, and no others; no message is lost by it.
+
+```toml
+[[bridge]]
+name = \"cloud\"
+addresses = [\"mqtts://broker.example:8883\"]
+user_name = \"site-7\"
+password_file = \"cloud.password\"
+rules = [
+  { filter = \"#\", direction = \"out\", qos = 1, remote_prefix = \"site-7/\" },
+  { filter = \"commands/#\", direction = \"in\", qos = 2, remote_prefix = \"site-7/\" },
+]
+```
+
+";
+
+/// One of several tables with the same name: only keys that are set.
+fn push_toml_table<C: Default>(text: &mut String, name: &str, keys: &[Key<C>], table: &C) {
+    push_comment(text, "The keys are described in docs/configuration.md.");
+    let _ = writeln!(text, "[[{name}]]");
+    let none = C::default();
+    for key in keys {
+        let value = (key.show)(table);
+        if !value.is_empty() && value != (key.show)(&none) {
+            let _ = writeln!(text, "{} = {value}", key.name);
+        }
+    }
+    text.push('\n');
+}
+
+fn push_toml_key(text: &mut String, key: &Key<Config>, config: &Config, defaults: &Config) {
     push_comment(text, key.doc);
     push_comment(text, &format!("Takes {}. Default: {}.", key.accepts(), (key.show)(defaults)));
     let _ = writeln!(text, "{} = {}\n", key.leaf(), (key.show)(config));

@@ -1,19 +1,20 @@
 //! Every key of the configuration, with its meaning, type, default, range and unit.
 
 use tautwire_engine::{ProtocolVersions, SlowConsumer};
-use tautwire_identity::Unreachable;
+use tautwire_identity::UnreachablePolicy;
 use tautwire_protocol::QoS;
 use tautwire_tls::{CipherSuites, ClientCertificates, MinimumVersion};
 use tautwire_websocket::AllowedOrigin;
 
-use super::acks::{AckListeners, AckTopics, CommonAck};
+use super::ack_levels::{AckListeners, AckTopics, CommonAck};
 use super::admin_roles::AdminRoles;
 use super::auth::{Algorithms, AnonymousClients, CertificateNames, FailureRules, PasswordCostText, Text, Texts};
+use super::bridge_config::BridgeConfig;
 use super::certificate_rules::CertificateRuleList;
 use super::cluster::ClusterSync;
 use super::data_path::DataPath;
 use super::listen::Listen;
-use super::listener::ListenerConfig;
+use super::listener_config::ListenerConfig;
 use super::metered_topics::MeteredTopics;
 use super::protocol::ClientIdPrefix;
 use super::registry::settings;
@@ -42,6 +43,7 @@ settings! {
         /// same content. 0 turns this off.
         file_watch_interval_s: u64 = 0, in 0..=86_400;
         tables listener: ListenerConfig;
+        tables bridge: BridgeConfig;
     }
 
     /// Capabilities and limits of the protocol. MQTT 5.0 clients get them in CONNACK; the same limits apply to MQTT 3.1.1 clients.
@@ -180,7 +182,7 @@ settings! {
         hook_retry_s: u64 = 10, in 1..=3_600;
         /// What happens to clients while the hook is unreachable: `deny`, they are refused; `ignore`, the next authentication method
         /// decides.
-        hook_unreachable: Unreachable = Unreachable::Refuse;
+        hook_unreachable: UnreachablePolicy = UnreachablePolicy::Refuse;
         /// The certificate authorities for the hook and for `auth.jwks_url`. Empty means those of the system.
         https_ca: FilePaths = FilePaths::default();
         /// Bans for repeated authentication failures, for example `10 by address in 60 ban 600`. A [ban](concepts/authentication.md#bans)
@@ -563,5 +565,17 @@ settings! {
         rate_limit_burst: u32 = 20, in 0..=1_000_000, unit "lines";
         /// The time window of `log.rate_limit_burst`.
         rate_limit_interval_s: u32 = 10, in 1..=86_400;
+    }
+}
+
+impl ClusterConfig {
+    /// The NATS servers as written: one string may name several.
+    pub(crate) fn servers(&self) -> impl Iterator<Item = &str> {
+        self.servers.0.iter().map(String::as_str).filter(|text| !text.is_empty())
+    }
+
+    /// Whether the broker is part of a cluster.
+    pub(crate) fn has_servers(&self) -> bool {
+        self.servers().next().is_some()
     }
 }

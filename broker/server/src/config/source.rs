@@ -3,13 +3,14 @@
 use std::ops::Range;
 use std::path::Path;
 
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::error::{ConfigError, ErrorCode, ErrorLocation};
-use super::listener::{self, ListenerConfig};
 use super::registry::{self, Key, Section};
 use super::settings::{Config, KEYS, SECTIONS};
 use super::value::ValueError;
+use super::{bridge_config, listener_config};
 use crate::nearest::nearest;
 
 /// The option for `listen`.
@@ -57,7 +58,8 @@ impl Override {
     pub(super) fn apply(&self, config: &mut Config) -> Result<(), ConfigError> {
         let location = ErrorLocation::Option { option: self.option.clone() };
         let fail = |code, message| ConfigError { code, location: location.clone(), message };
-        let key = registry::find(&self.key).ok_or_else(|| fail(ErrorCode::UnknownKey, unknown_key(&self.key, KEYS)))?;
+        let key =
+            registry::find(KEYS, &self.key).ok_or_else(|| fail(ErrorCode::UnknownKey, unknown_key(&self.key, KEYS)))?;
         let list = as_list(&self.value);
         let parsed = parse_value(&self.value, &list);
         (key.set)(config, &parsed, key.range.as_ref()).map_err(|problem| {
@@ -75,7 +77,7 @@ impl Override {
 fn parse_value<'a>(text: &'a str, list: &'a str) -> DeValue<'a> {
     let parsed =
         DeValue::parse(text).or_else(|error| if text.contains(',') { DeValue::parse(list) } else { Err(error) });
-    parsed.map_or_else(|_| DeValue::String(text.into()), toml::Spanned::into_inner)
+    parsed.map_or_else(|_| DeValue::String(text.into()), Spanned::into_inner)
 }
 
 /// Text with commas as a TOML list of strings.
@@ -101,26 +103,11 @@ pub(super) fn apply_file(config: &mut Config, path: &Path, text: &str, errors: &
             return;
         }
     };
-    let tables = "listener";
     let mut file = File { locate, errors };
-    file.set_keys(config, KEYS, SECTIONS, root.get_ref(), |name| name == tables);
-    let Some(listeners) = root.get_ref().get(tables) else { return };
-    let listed = listeners.get_ref().as_array().map(|list| list.iter());
-    let Some(listed) = listed.filter(|list| list.clone().all(|item| item.get_ref().as_table().is_some())) else {
-        let message = "listener is a list of tables; write [[listener]] on its own line and its keys below";
-        file.note(ErrorCode::WrongType, listeners.span(), message.to_owned());
-        return;
-    };
-    for item in listed {
-        let mut table = ListenerConfig::default();
-        if let Some(keys) = item.get_ref().as_table() {
-            file.set_keys(&mut table, listener::KEYS, listener::SECTIONS, keys, |_| false);
-        }
-        if table.address.is_none() && !item.get_ref().as_table().is_some_and(|keys| keys.contains_key("address")) {
-            file.note(ErrorCode::Missing, item.span(), "[[listener]] needs the key address".to_owned());
-        }
-        config.listener.push(table);
-    }
+    file.set_keys(config, KEYS, SECTIONS, root.get_ref(), |name| matches!(name, "listener" | "bridge"));
+    config.listener = file.tables(&root, "listener", listener_config::KEYS, listener_config::SECTIONS, &["address"]);
+    config.bridge =
+        file.tables(&root, "bridge", bridge_config::KEYS, bridge_config::SECTIONS, &["name", "addresses", "rules"]);
 }
 
 /// A file that is being read: converts positions to locations and collects errors.
@@ -132,6 +119,36 @@ struct File<'a, P> {
 impl<P: Fn(Range<usize>) -> ErrorLocation> File<'_, P> {
     fn note(&mut self, code: ErrorCode, span: Range<usize>, message: String) {
         self.errors.push(ConfigError { code, location: (self.locate)(span), message });
+    }
+
+    /// Reads the tables that can appear several times under a name. Each needs the keys in `required`.
+    fn tables<C: Default>(
+        &mut self,
+        root: &Spanned<DeTable<'_>>,
+        name: &str,
+        keys: &'static [Key<C>],
+        sections: &[Section],
+        required: &[&str],
+    ) -> Vec<C> {
+        let Some(value) = root.get_ref().get(name) else { return Vec::new() };
+        let listed = value.get_ref().as_array().map(|list| list.iter());
+        let Some(listed) = listed.filter(|list| list.clone().all(|item| item.get_ref().as_table().is_some())) else {
+            let message = format!("{name} is a list of tables; write [[{name}]] on its own line and its keys below");
+            self.note(ErrorCode::WrongType, value.span(), message);
+            return Vec::new();
+        };
+        let mut tables = Vec::new();
+        for item in listed {
+            let mut table = C::default();
+            if let Some(found) = item.get_ref().as_table() {
+                self.set_keys(&mut table, keys, sections, found, |_| false);
+                for key in required.iter().filter(|key| !found.contains_key(**key)) {
+                    self.note(ErrorCode::Missing, item.span(), format!("[[{name}]] needs the key {key}"));
+                }
+            }
+            tables.push(table);
+        }
+        tables
     }
 
     /// Sets each of `keys` that occurs in `table` or its `sections`. Names for which `is_skipped` returns true are ignored.
@@ -193,6 +210,7 @@ fn unknown_key<C>(name: &str, keys: &'static [Key<C>]) -> String {
     // If the table is missing, compare with the last part of the full name.
     let by_leaf = || keys.iter().find(|key| key.leaf() == name).map(|key| key.name);
     match by_leaf().or_else(|| nearest(name, keys.iter().map(|key| key.name))) {
+        _ if name == "bridges" => "there is no table [[bridges]]; did you mean [[bridge]]?".to_owned(),
         _ if name == "listeners" => "there is no table [[listeners]]; did you mean [[listener]]?".to_owned(),
         Some(known) => format!("there is no key {shown}; did you mean {known}?"),
         None => format!("there is no key {shown}; `tautwire config show` lists all keys"),

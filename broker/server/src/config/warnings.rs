@@ -130,7 +130,7 @@ impl Config {
         named.extend(listeners.iter().map(|listener| ("auth.password_file", &listener.auth.password_file)));
         let mut seen = Vec::new();
         for (key, path) in named {
-            let Some(file) = path.get().filter(|file| files::is_open_to_everybody(file)) else { continue };
+            let Some(file) = path.get().filter(|file| files::is_world_accessible(file)) else { continue };
             if !seen.contains(&file) {
                 seen.push(file);
                 warn(

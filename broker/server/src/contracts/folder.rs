@@ -22,6 +22,14 @@ pub(crate) fn load(folder: &Path) -> Result<Catalogue, Vec<LoadError>> {
     Catalogue::load(&read(folder)?, &limits)
 }
 
+/// Loads the contracts of a folder.
+///
+/// # Errors
+/// All errors, formatted by [`format_errors`].
+pub(crate) fn load_catalogue(folder: &Path) -> Result<Catalogue, Vec<String>> {
+    load(folder).map_err(|errors| format_errors(folder, &errors))
+}
+
 /// Reads the manifest, the schemas and the managed contracts. Other files, and names that begin with a dot, are ignored.
 pub(crate) fn read(folder: &Path) -> Result<Files, Vec<LoadError>> {
     let mut reader =

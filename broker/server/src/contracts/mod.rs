@@ -10,6 +10,6 @@ mod store;
 pub(crate) use append::{AppendError, append};
 pub(crate) use change::Change;
 pub(crate) use entry::Entry;
-pub(crate) use folder::{format_errors, is_file, load, read, write as write_file};
+pub(crate) use folder::{format_errors, is_file, load, load_catalogue, read, write as write_file};
 pub(crate) use observing::{observe_warning, observing, warn_of_observe_mode};
 pub(crate) use store::{Store, StoreError, StoreLocation};

@@ -213,11 +213,11 @@ impl ChainAuthenticator {
         }
     }
 
-    fn persist_bans_if(&self, is_wanted: impl Fn(&BanFile, u64) -> bool) -> Result<(), String> {
+    fn persist_bans_if(&self, is_connected: impl Fn(&BanFile, u64) -> bool) -> Result<(), String> {
         // Locked, so that the last write includes all bans.
         let mut file = self.ban_file.lock().unwrap_or_else(PoisonError::into_inner);
         let by_rule = self.bans.counters().by_rule;
-        match file.as_mut().filter(|file| is_wanted(file, by_rule)) {
+        match file.as_mut().filter(|file| is_connected(file, by_rule)) {
             Some(file) => file.write(&self.bans.list_own(self.now()), by_rule),
             None => Ok(()),
         }
@@ -284,8 +284,8 @@ struct PendingAuth {
 }
 
 impl AuthCallback for PendingAuth {
-    fn is_wanted(&self) -> bool {
-        self.ticket.is_wanted()
+    fn is_connected(&self) -> bool {
+        self.ticket.is_connected()
     }
 
     fn complete(self: Box<Self>, step: AuthStep) {

@@ -8,9 +8,10 @@ use tautwire_access::Identity;
 use tautwire_identity::{
     Algorithm, Anonymous, AuthBackend, Bans, CertificateRule, CertificateRules, Chain, Hook, HookSettings, Jwks,
     JwksSettings, Jwt, JwtSettings, KeySet, Keys, PasswordFile, Secret, Settings, Template, VerifiedPasswords,
-    limits::{JWKS_BYTES_MAX, PASSWORD_FILE_BYTES_MAX},
+    limits::JWKS_BYTES_MAX,
 };
 
+use super::users::password_file;
 use crate::config::Config;
 use crate::config::auth::CertificateNames;
 use crate::config::listener::Listener;
@@ -244,27 +245,6 @@ fn certificate_rules(auth: &AuthConfig) -> CertificateRules {
     let name = || Template::new("{cn}").expect("a template");
     let client_id = (auth.certificate_identity == CertificateNames::UserAndClientId).then(name);
     CertificateRules { rules: vec![CertificateRule { user: Some(name()), client_id, ..CertificateRule::default() }] }
-}
-
-/// Reads a password file; `named`: the setting that names it.
-///
-/// # Errors
-/// All errors, one per line.
-pub(crate) fn password_file(path: &Path, named: impl Fn() -> String) -> Result<Arc<PasswordFile>, Vec<String>> {
-    let text = read_text(path, PASSWORD_FILE_BYTES_MAX).map_err(|error| {
-        let hint = if path.exists() { "" } else { "; create it with: tautwire user add --file FILE NAME" };
-        vec![format!("{}: {error}{hint}", named())]
-    })?;
-    parse_users(&path.display().to_string(), &text)
-}
-
-/// Parses the text of a password file, called `name` in messages.
-///
-/// # Errors
-/// All errors, one per line.
-pub(crate) fn parse_users(name: &str, text: &str) -> Result<Arc<PasswordFile>, Vec<String>> {
-    let file = PasswordFile::parse(name, text);
-    file.map(Arc::new).map_err(|errors| errors.iter().map(ToString::to_string).collect())
 }
 
 fn hook_settings(auth: &AuthConfig) -> Result<Option<HookSettings>, String> {

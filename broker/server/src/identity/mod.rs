@@ -11,10 +11,10 @@ mod workers;
 
 pub(crate) use authenticator::{ChainAuthenticator, LoadedAuth};
 pub(crate) use ban_enforcer::BanEnforcer;
-pub(crate) use chains::{AuthChains, parse_users, password_file};
+pub(crate) use chains::AuthChains;
 pub(crate) use http_client::{UreqClient, read_authorities};
 pub(crate) use prompt_password::{from_file, prompt_password};
-pub(crate) use users::{edit, read};
+pub(crate) use users::{edit, parse_users, password_file, read};
 pub(crate) use workers::WorkerCounters;
 
 use ring::rand::{SecureRandom as _, SystemRandom};

@@ -2,7 +2,9 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
+use tautwire_identity::PasswordFile;
 use tautwire_identity::edit::EditError;
 use tautwire_identity::limits::PASSWORD_FILE_BYTES_MAX;
 
@@ -34,6 +36,27 @@ pub(crate) fn read(path: &Path) -> Result<String, String> {
         ReadError::Read(error) => format!("cannot read the password file {}: {error}", path.display()),
         why => format!("the password file {} {why}", path.display()),
     })
+}
+
+/// Reads a password file; `named`: the setting that names it.
+///
+/// # Errors
+/// All errors, one per line.
+pub(crate) fn password_file(path: &Path, named: impl Fn() -> String) -> Result<Arc<PasswordFile>, Vec<String>> {
+    let text = files::text(path, PASSWORD_FILE_BYTES_MAX).map_err(|why| {
+        let hint = if path.exists() { "" } else { "; create it with: tautwire user add --file FILE NAME" };
+        vec![format!("{}: {} {why}{hint}", named(), path.display())]
+    })?;
+    parse_users(&path.display().to_string(), &text)
+}
+
+/// Parses the text of a password file, called `name` in messages.
+///
+/// # Errors
+/// All errors, one per line.
+pub(crate) fn parse_users(name: &str, text: &str) -> Result<Arc<PasswordFile>, Vec<String>> {
+    let file = PasswordFile::parse(name, text);
+    file.map(Arc::new).map_err(|errors| errors.iter().map(ToString::to_string).collect())
 }
 
 /// Edits a password file with [`file_edit::change`].

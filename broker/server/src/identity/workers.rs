@@ -60,7 +60,7 @@ impl Clock {
 /// Receives the outcome of an attempt, on a worker thread or immediately.
 pub(crate) trait AuthCallback: Send {
     /// Whether the outcome is still needed. If not, the attempt is dropped.
-    fn is_wanted(&self) -> bool {
+    fn is_connected(&self) -> bool {
         true
     }
 
@@ -173,7 +173,7 @@ impl Shared {
             lower_priority();
         }
         while let Some((work, callback)) = self.queue(kind).next() {
-            if !callback.is_wanted() {
+            if !callback.is_connected() {
                 self.tally.abandoned.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
@@ -399,7 +399,7 @@ mod tests {
     struct DisconnectedClient(mpsc::Sender<Outcome>);
 
     impl AuthCallback for DisconnectedClient {
-        fn is_wanted(&self) -> bool {
+        fn is_connected(&self) -> bool {
             false
         }
 

@@ -5,6 +5,7 @@ pub(crate) mod descriptors;
 pub(crate) mod memory;
 mod notify;
 pub(crate) mod reload;
+pub(crate) mod reload_report;
 pub(crate) mod settings;
 mod tls;
 mod user;
@@ -26,7 +27,8 @@ use tautwire_reactor::{
     AcceptOptions, Authenticator, Broker, DataDirectory, DataLock, ListenAddress, OnDamage, StartError, counted,
 };
 
-use crate::admin::{Admin, AdminServer, Credentials, CurrentCredentials};
+use crate::admin::{AdminListener, AdminState, Credentials, CurrentCredentials};
+use crate::bridges::{self, BridgePlan};
 use crate::cluster::{Node, Plan as ClusterPlan};
 use crate::config::Config;
 use crate::config::listen::{Address, MQTT_PORT};
@@ -57,6 +59,7 @@ pub(crate) struct LoadedConfig {
     telemetry: Option<Plan>,
     /// Set if the broker is part of a cluster.
     cluster: Option<ClusterPlan>,
+    bridges: Vec<BridgePlan>,
 }
 
 impl LoadedConfig {
@@ -91,13 +94,13 @@ impl LoadedConfig {
 /// # Errors
 /// All errors in the files.
 pub(crate) fn prepare(config: &Config) -> Result<LoadedConfig, Vec<String>> {
-    let contracts = config.contracts.path.get().map_or_else(|| Ok(Catalogue::default()), read_contracts);
+    let contracts = config.contracts.path.get().map_or_else(|| Ok(Catalogue::default()), contracts::load_catalogue);
     // The shared configuration is known only after joining the cluster.
     let own = Parts::default();
     let credentials = Credentials::read(config, &own);
     let authenticator = ChainAuthenticator::new(config);
     let user = Some(&*config.user.0).filter(|user| !user.is_empty()).map(User::find).transpose();
-    let outside = (Plan::read(config), ClusterPlan::read(config));
+    let outside = (Plan::read(config), ClusterPlan::read(config), bridges::read(config));
     match (
         contracts,
         credentials,
@@ -114,7 +117,7 @@ pub(crate) fn prepare(config: &Config) -> Result<LoadedConfig, Vec<String>> {
             Ok(policy),
             Ok(authenticator),
             Ok(user),
-            (Ok(telemetry), Ok(cluster)),
+            (Ok(telemetry), Ok(cluster), Ok(bridges)),
         ) => Ok(LoadedConfig {
             contracts,
             credentials,
@@ -124,22 +127,15 @@ pub(crate) fn prepare(config: &Config) -> Result<LoadedConfig, Vec<String>> {
             user,
             telemetry,
             cluster,
+            bridges,
         }),
-        (contracts, credentials, tls, policy, authenticator, user, (telemetry, cluster)) => {
-            let lists =
-                [contracts.err(), policy.err(), authenticator.err(), credentials.err(), telemetry.err(), cluster.err()];
-            let lists = lists.into_iter().flatten().flatten();
+        (contracts, credentials, tls, policy, authenticator, user, (telemetry, cluster, bridges)) => {
+            let files = [contracts.err(), policy.err(), authenticator.err(), credentials.err()];
+            let services = [telemetry.err(), cluster.err(), bridges.err()];
+            let lists = files.into_iter().chain(services).flatten().flatten();
             Err(lists.chain(tls.err()).chain(user.err()).collect())
         }
     }
-}
-
-/// Reads the contracts of a folder.
-///
-/// # Errors
-/// All errors in the contracts, one per line.
-fn read_contracts(folder: &Path) -> Result<Catalogue, Vec<String>> {
-    contracts::load(folder).map_err(|errors| contracts::format_errors(folder, &errors))
 }
 
 /// Runs the broker until SIGINT or SIGTERM. When it is ready, it prints one line per address to standard output:
@@ -180,6 +176,7 @@ pub(crate) fn run(source: Source, mut config: Config, mut prepared: LoadedConfig
         }
         Err(error) => return failed(&error, &telemetry),
     };
+    let mut bridge_plans = std::mem::take(&mut prepared.bridges);
     let started = start(source, &mut config, prepared, on_damage, telemetry.clone(), node.clone());
     let RunningBroker { broker, reloader, admin } = match started {
         Ok(running) => running,
@@ -206,6 +203,9 @@ pub(crate) fn run(source: Source, mut config: Config, mut prepared: LoadedConfig
     if print_addresses(&addresses, example).is_err() {
         log::warn!("cannot print the listening addresses: standard output is closed");
     }
+    if let Err(error) = reloader.start_bridges(std::mem::take(&mut bridge_plans)) {
+        log::error!("{error}");
+    }
     notify::ready();
     notify::watch(broker.control());
     tautwire_reactor::release_code_pages();
@@ -220,6 +220,7 @@ pub(crate) fn run(source: Source, mut config: Config, mut prepared: LoadedConfig
     reloader.stop();
     // The bans of the last moments may not have been enforced and persisted yet.
     reloader.authenticator().persist_rule_bans();
+    reloader.bridges().stop();
     broker.stop();
     if let Some(node) = node {
         node.stop();
@@ -261,8 +262,8 @@ fn start(
     let directory = config.data.path.directory()?.filter(|_| node.is_none());
     // Before listening: another broker may use the directory, and clients would connect for nothing.
     let lock = directory.as_deref().map(|path| lock_data(path, prepared.owner())).transpose()?.flatten();
-    let admin_server = Arc::new(AdminServer::default());
-    let admin_change = admin_server.prepare(config.admin.listen.0, prepared.tls.admin_server(config))?;
+    let admin_listener = Arc::new(AdminListener::default());
+    let admin_change = admin_listener.prepare(config.admin.listen.0, prepared.tls.admin_server(config))?;
     let credentials = Arc::new(CurrentCredentials::new(prepared.credentials));
     let data = config.data.path.directory()?;
     match &data {
@@ -302,12 +303,13 @@ fn start(
         config.clone(),
         control.clone(),
         store.clone(),
-        (credentials.clone(), admin_server.clone()),
+        (credentials.clone(), admin_listener.clone()),
         ReloadTargets { tls: prepared.tls.clone(), authenticator, telemetry: telemetry.clone(), node: node.clone() },
     ));
-    let admin = admin_server.init(Admin::new(control, credentials, store, reloader.clone()));
+    let admin = Arc::new(AdminState::new(control, credentials, store, reloader.clone()));
+    admin.serve_on(&admin_listener);
     telemetry.set_metrics_source(move || admin.metrics());
-    let admin = admin_server.apply(admin_change);
+    let admin = admin_listener.apply(admin_change);
     reloader.enforce_bans_by_rule();
     reloader.watch_files();
     if let Some(node) = &node {

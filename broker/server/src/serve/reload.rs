@@ -1,6 +1,5 @@
 //! Reloading: everything is read and checked first, then applied as a whole or not at all.
 
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,20 +10,21 @@ use tautwire_access::Policy;
 use tautwire_contracts::Catalogue;
 use tautwire_engine::{ClientCheck, ClientInfo, RecheckOutcome};
 use tautwire_identity::{Ban, BanTarget};
-use tautwire_reactor::{ConfigChange, Control, ListenAddress, StartError, counted};
+use tautwire_reactor::{ConfigChange, Control, ListenAddress, StartError};
 
 use super::notify;
+use super::reload_report::ReloadReport;
+use super::settings;
 use super::tls::{CertificateInfo, PreparedTls, TlsServers};
 use super::watch::FileWatcher;
-use super::{read_contracts, settings};
-use crate::admin::{AdminServer, Credentials, CurrentCredentials};
+use crate::admin::{AdminListener, Credentials, CurrentCredentials};
+use crate::bridges::{self, BACKEND, BridgePlan, Bridges};
 use crate::cluster::{Node, Plan as ClusterPlan};
 use crate::config::listener::Listener;
 use crate::config::reload_effect::{self, ListenerChanges, ReloadEffect};
 use crate::config::{self, Config, Override};
-use crate::contracts::{Store, StoreLocation, warn_of_observe_mode};
+use crate::contracts::{Store, StoreLocation, load_catalogue, warn_of_observe_mode};
 use crate::identity::{AuthChains, BanEnforcer, ChainAuthenticator, LoadedAuth};
-use crate::json;
 use crate::log::audit;
 use crate::rules;
 use crate::shared::{Parts, Shared};
@@ -53,7 +53,7 @@ pub(crate) struct Reloader {
     control: Control,
     store: Arc<Store>,
     credentials: Arc<CurrentCredentials>,
-    admin_server: Arc<AdminServer>,
+    admin_listener: Arc<AdminListener>,
     tls: Mutex<TlsServers>,
     authenticator: Arc<ChainAuthenticator>,
     /// The running configuration: that of the start, with the changes applied since.
@@ -66,6 +66,7 @@ pub(crate) struct Reloader {
     telemetry: Arc<Telemetry>,
     /// Set if the broker is part of a cluster.
     node: Option<Arc<Node>>,
+    bridges: Bridges,
 }
 
 /// The services that a reload reconfigures.
@@ -76,43 +77,23 @@ pub(crate) struct ReloadTargets {
     pub(crate) node: Option<Arc<Node>>,
 }
 
-/// The result of a reload.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct ReloadReport {
-    /// Changed keys that are in effect.
-    pub(crate) applied: Vec<String>,
-    /// Changed keys that apply to new connections.
-    pub(crate) new_connections: Vec<String>,
-    /// Changed keys that need a restart.
-    pub(crate) after_restart: Vec<String>,
-    /// Changes of listeners.
-    pub(crate) listeners: ListenerChanges,
-    /// The addresses of new listeners.
-    pub(crate) addresses: Vec<(String, SocketAddr)>,
-    /// The URL of the admin API, if it has changed.
-    pub(crate) admin: Option<String>,
-    /// The number of contracts, if a folder is configured.
-    pub(crate) contracts: Option<usize>,
-    /// The number of access rules, if a file is configured.
-    pub(crate) rules: Option<usize>,
-}
-
 impl Reloader {
     pub(crate) fn new(
         source: Source,
         running: Config,
         control: Control,
         store: Arc<Store>,
-        (credentials, admin_server): (Arc<CurrentCredentials>, Arc<AdminServer>),
+        (credentials, admin_listener): (Arc<CurrentCredentials>, Arc<AdminListener>),
         targets: ReloadTargets,
     ) -> Reloader {
         let ReloadTargets { tls, authenticator, telemetry, node } = targets;
+        let bridges = Bridges::new(control.clone(), node.clone());
         Reloader {
             source,
             control,
             store,
             credentials,
-            admin_server,
+            admin_listener,
             tls: Mutex::new(tls),
             authenticator,
             running: Mutex::new(running),
@@ -121,6 +102,7 @@ impl Reloader {
             watch: FileWatcher::default(),
             telemetry,
             node,
+            bridges,
         }
     }
 
@@ -225,16 +207,17 @@ impl Reloader {
 
     /// Starts watching files, if configured.
     pub(crate) fn watch_files(self: &Arc<Reloader>) {
-        let every_s = self.running().file_watch_interval_s;
-        let files = self.files();
-        self.watch.start(every_s, &files, Arc::downgrade(self));
+        let reloader = Arc::downgrade(self);
+        self.watch.on_change(move || {
+            if let Some(reloader) = reloader.upgrade() {
+                reloader.reload_and_log("files have changed");
+            }
+        });
+        let running = self.running();
+        self.watch.configure(running.file_watch_interval_s, self.files_of(&running));
     }
 
     /// The files that a reload reads.
-    pub(crate) fn files(&self) -> Vec<PathBuf> {
-        self.files_of(&self.running())
-    }
-
     fn files_of(&self, config: &Config) -> Vec<PathBuf> {
         let mut files = config.referenced_files();
         files.extend(self.source.file.clone());
@@ -267,6 +250,19 @@ impl Reloader {
             || !self.authenticator.bans().list(self.authenticator.now()).is_empty()
     }
 
+    /// The bridges to other brokers.
+    pub(crate) fn bridges(&self) -> &Bridges {
+        &self.bridges
+    }
+
+    /// Starts the bridges, once the broker is running.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub(crate) fn start_bridges(&self, plans: Vec<BridgePlan>) -> Result<(), String> {
+        self.bridges.apply(plans)
+    }
+
     /// A check whether a client is still known and not banned.
     fn client_check(&self, chains: Arc<AuthChains>) -> ClientCheck {
         let authenticator = self.authenticator.clone();
@@ -283,6 +279,8 @@ impl Reloader {
             // This runs for each CONNECT, and usually there are no bans.
             if bans.is_any() && is_banned() {
                 RecheckOutcome::Banned
+            } else if identity.is_some_and(|identity| identity.by == BACKEND) {
+                RecheckOutcome::Accepted
             } else if !chains.recognizes(identity, listener) {
                 RecheckOutcome::Unknown
             } else if address.is_none() && bans.has_networks() {
@@ -312,12 +310,12 @@ impl Reloader {
         let chains = self.authenticator.read(&config, shared);
         let contracts = match &shared.contracts {
             Some(_) => shared.contracts(),
-            None => config.contracts.path.get().map(read_contracts).transpose(),
+            None => config.contracts.path.get().map(load_catalogue).transpose(),
         };
         let contracts = contracts.map(|contracts| contracts.map(Arc::new));
         let credentials = Credentials::read(&config, shared);
         let bans = shared.bans();
-        let services = (Plan::read(&config), ClusterPlan::read(&config));
+        let services = (Plan::read(&config), ClusterPlan::read(&config), bridges::read(&config));
         match (tls, policy, chains, contracts, (credentials, bans), services) {
             (
                 Ok(tls),
@@ -325,7 +323,7 @@ impl Reloader {
                 Ok(chains),
                 Ok(contracts),
                 (Ok(credentials), Ok(bans)),
-                (Ok(telemetry), Ok(cluster)),
+                (Ok(telemetry), Ok(cluster), Ok(bridges)),
             ) => Ok(ReloadPlan {
                 read,
                 config,
@@ -338,8 +336,9 @@ impl Reloader {
                 bans,
                 telemetry,
                 cluster,
+                bridges,
             }),
-            (tls, policy, chains, contracts, (credentials, bans), (telemetry, cluster)) => {
+            (tls, policy, chains, contracts, (credentials, bans), (telemetry, cluster, bridges)) => {
                 let lists = [
                     tls.err(),
                     policy.err(),
@@ -349,6 +348,7 @@ impl Reloader {
                     bans.err(),
                     telemetry.err(),
                     cluster.err(),
+                    bridges.err(),
                 ];
                 Err(lists.into_iter().flatten().flatten().collect())
             }
@@ -372,7 +372,7 @@ impl Reloader {
         let audit = has_moved.then(|| audit::open_next(ready.config.audit.file.get())).transpose();
         let audit = audit.map_err(|error| vec![error])?;
         let admin_change =
-            self.admin_server.prepare(ready.config.admin.listen.0, ready.tls.servers.admin_server(&ready.config));
+            self.admin_listener.prepare(ready.config.admin.listen.0, ready.tls.servers.admin_server(&ready.config));
         let admin_change = admin_change.map_err(|error| vec![error])?;
         // From here on nothing can fail.
         let ReloadPlan {
@@ -387,6 +387,7 @@ impl Reloader {
             bans,
             telemetry,
             cluster,
+            bridges,
         } = ready;
         self.authenticator.apply_shared_bans(bans);
         // Contracts that are no longer configured are replaced by none. If there never were any, nothing changes.
@@ -433,8 +434,11 @@ impl Reloader {
                 apply_certificates();
             }),
         });
+        if let Err(error) = self.bridges.apply(bridges) {
+            log::error!("{error}");
+        }
         self.credentials.set(credentials);
-        reloaded.admin = self.admin_server.apply(admin_change);
+        reloaded.admin = self.admin_listener.apply(admin_change);
         if let Some(admin) = &reloaded.admin {
             log::info!("admin API listening on {admin}");
         }
@@ -456,7 +460,7 @@ impl Reloader {
             Some(folder) => StoreLocation::Folder(folder.to_owned()),
             None => StoreLocation::Disabled,
         };
-        self.watch.configure(config.file_watch_interval_s, &self.files_of(&config));
+        self.watch.configure(config.file_watch_interval_s, self.files_of(&config));
         *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = shared;
         *running = config;
         Ok((store_location, reloaded))
@@ -492,6 +496,7 @@ struct ReloadPlan {
     bans: Vec<Ban>,
     telemetry: Option<Plan>,
     cluster: Option<ClusterPlan>,
+    bridges: Vec<BridgePlan>,
 }
 
 impl ReloadPlan {
@@ -542,69 +547,5 @@ fn listen_error(running: &Config, error: &StartError) -> String {
             )
         }
         error => format!("{error} [listen]"),
-    }
-}
-
-impl ReloadReport {
-    /// The report as a JSON object.
-    pub(crate) fn to_json(&self) -> String {
-        let mut json = String::from("{");
-        let lists = [
-            ("applied", &self.applied),
-            ("applied_to_new_connections", &self.new_connections),
-            ("pending_restart", &self.after_restart),
-            ("listeners_added", &self.listeners.added),
-            ("listeners_removed", &self.listeners.removed),
-        ];
-        for (name, values) in lists {
-            json.push_str(&format!("\"{name}\":["));
-            for (at, value) in values.iter().enumerate() {
-                json.push_str(if at > 0 { "," } else { "" });
-                json::push_string(&mut json, value);
-            }
-            json.push_str("],");
-        }
-        json.push_str("\"addresses\":{");
-        for (at, (name, address)) in self.addresses.iter().enumerate() {
-            json.push_str(if at > 0 { "," } else { "" });
-            json::push_string(&mut json, name);
-            json.push_str(&format!(":\"{address}\""));
-        }
-        json.push_str("},\"admin\":");
-        match &self.admin {
-            Some(address) => json::push_string(&mut json, address),
-            None => json.push_str("null"),
-        }
-        json.push(',');
-        let number = |count: Option<usize>| count.map_or("null".to_owned(), |count| count.to_string());
-        json.push_str(&format!("\"contracts\":{},\"rules\":{}}}\n", number(self.contracts), number(self.rules)));
-        json
-    }
-}
-
-impl fmt::Display for ReloadReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("reloaded the configuration and its files")?;
-        if let Some(count) = self.rules {
-            write!(f, "; {}", counted(count, "rule"))?;
-        }
-        if let Some(count) = self.contracts {
-            write!(f, "; {}", counted(count, "contract"))?;
-        }
-        for (names, what) in [(&self.listeners.added, "added"), (&self.listeners.removed, "removed")] {
-            if !names.is_empty() {
-                write!(f, "; listeners {what}: {}", names.join(", "))?;
-            }
-        }
-        if !self.applied.is_empty() {
-            write!(f, "; applied: {}", self.applied.join(", "))?;
-        }
-        if !self.new_connections.is_empty() {
-            write!(f, "; for new connections: {}", self.new_connections.join(", "))?;
-        }
-        if !self.after_restart.is_empty() {
-            write!(f, "; after a restart: {}", self.after_restart.join(", "))?;
-        }
-        Ok(())
     }
 }

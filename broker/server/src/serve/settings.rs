@@ -11,7 +11,8 @@ use super::memory::MemoryPlan;
 use super::tls::TlsServers;
 use crate::config::Config;
 use crate::config::listen;
-use crate::config::listener::{Listener, ListenerLimits};
+use crate::config::listener::Listener;
+use crate::config::listener_config::ListenerLimits;
 use crate::config::protocol::ClientIdPrefix;
 use crate::config::settings::LimitsConfig;
 

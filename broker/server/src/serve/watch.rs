@@ -1,21 +1,19 @@
 //! Reloads the configuration when its files change, if configured.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime};
-
-use super::reload::Reloader;
 
 /// Polls files for changes.
 #[derive(Default)]
 pub(super) struct FileWatcher {
-    interval: Arc<PollInterval>,
-    reloader: OnceLock<Weak<Reloader>>,
+    poller: Arc<Poller>,
+    on_change: OnceLock<Arc<dyn Fn() + Send + Sync>>,
 }
 
 #[derive(Default)]
-struct PollInterval {
+struct Poller {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -24,45 +22,44 @@ struct PollInterval {
 struct State {
     /// Seconds between polls; 0 disables polling.
     every_s: u64,
+    files: Vec<PathBuf>,
     is_started: bool,
 }
 
 impl FileWatcher {
-    /// Sets the reloader to call, and the first interval.
-    pub(super) fn start(&self, every_s: u64, files: &[PathBuf], reloader: Weak<Reloader>) {
-        let _ = self.reloader.set(reloader);
-        self.configure(every_s, files);
+    /// Sets the function to call after a change. Without one, nothing is polled.
+    pub(super) fn on_change(&self, on_change: impl Fn() + Send + Sync + 'static) {
+        let _ = self.on_change.set(Arc::new(on_change));
     }
 
-    /// Changes the interval. Starts the polling thread when first needed; it compares with the state of the files at this moment, not at
-    /// the moment when the thread gets to run.
-    pub(super) fn configure(&self, every_s: u64, files: &[PathBuf]) {
-        let Some(reloader) = self.reloader.get().cloned() else { return };
-        let mut state = self.interval.state();
-        state.every_s = every_s;
+    /// Changes the interval and the files. Starts the polling thread when first needed; it compares with the state of the files at this
+    /// moment, not at the moment when the thread gets to run.
+    pub(super) fn configure(&self, every_s: u64, files: Vec<PathBuf>) {
+        let Some(on_change) = self.on_change.get().cloned() else { return };
+        let mut state = self.poller.state();
+        (state.every_s, state.files) = (every_s, files);
         if every_s > 0 && !state.is_started {
-            let (interval, loaded) = (self.interval.clone(), FileFingerprint::at(files));
-            match thread::Builder::new().name("files".to_owned()).spawn(move || interval.run(&reloader, loaded)) {
+            let (poller, loaded) = (self.poller.clone(), FileFingerprint::at(&state.files));
+            match thread::Builder::new().name("files".to_owned()).spawn(move || poller.run(&*on_change, loaded)) {
                 Ok(_) => state.is_started = true,
                 Err(error) => log::error!("cannot watch files: cannot start the thread: {error}"),
             }
         }
-        self.interval.changed.notify_all();
+        self.poller.changed.notify_all();
     }
 }
 
-impl PollInterval {
-    fn run(&self, reloader: &Weak<Reloader>, mut loaded: FileFingerprint) {
+impl Poller {
+    fn run(&self, on_change: &dyn Fn(), mut loaded: FileFingerprint) {
         let mut previous = loaded.clone();
         loop {
             self.wait();
-            let Some(now) = reloader.upgrade().map(|reloader| FileFingerprint::at(&reloader.files())) else { return };
+            let files = self.state().files.clone();
+            let now = FileFingerprint::at(&files);
             // A file that is still being written differs between two polls.
             if now != loaded && now == previous {
                 loaded = now.clone();
-                if let Some(reloader) = reloader.upgrade() {
-                    reloader.reload_and_log("files have changed");
-                }
+                on_change();
             }
             previous = now;
         }

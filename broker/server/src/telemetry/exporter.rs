@@ -11,8 +11,8 @@ use super::metrics::{self, CollectionInterval};
 use super::otlp::{self, Signal};
 use super::plan::Plan;
 use super::queue::RECORDS_MAX;
+use super::state::{Counters, SharedState};
 use super::traces::EndedSpan;
-use super::{Counters, Shared};
 use crate::identity::UreqClient;
 use crate::json;
 use crate::time::since_epoch;
@@ -39,7 +39,7 @@ const RETRYABLE: [u16; 4] = [429, 502, 503, 504];
 
 /// The state of the exporting thread.
 pub(super) struct Exporter {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     /// When the metrics are due.
     metrics_at: Instant,
     /// When the queues of records are checked next.
@@ -78,7 +78,7 @@ enum Outcome {
 }
 
 impl Exporter {
-    pub(super) fn new(shared: Arc<Shared>) -> Exporter {
+    pub(super) fn new(shared: Arc<SharedState>) -> Exporter {
         let now = Instant::now();
         Exporter { shared, metrics_at: now, records_at: now, pending: None, failures: 0, pause_until: now }
     }

@@ -9,82 +9,34 @@ mod metrics;
 mod otlp;
 mod plan;
 mod queue;
+mod state;
 mod traces;
 
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tautwire_engine::Tracer;
 
-use crate::time::since_epoch;
 use exporter::Exporter;
 pub(crate) use plan::Plan;
-use traces::SpanQueue;
+use state::{Counters, ExportState, SharedState};
 
 /// Longest wait for the last export at shutdown.
 const LAST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Returns the metrics in the Prometheus text format.
-type Source = Box<dyn Fn() -> String + Send + Sync>;
-
 /// Control of the telemetry export.
 pub(crate) struct Telemetry {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     /// Whether the thread has been started.
     is_started: Mutex<bool>,
-}
-
-struct Shared {
-    state: Mutex<State>,
-    /// Signaled when the plan changes or the broker stops.
-    changed: Condvar,
-    /// Signaled after the last export.
-    ended: Condvar,
-    source: OnceLock<Source>,
-    spans: Arc<SpanQueue>,
-    counters: Counters,
-    /// When the counters started, in nanoseconds since the Unix epoch.
-    start_ns: u64,
-    /// Distinguishes this run of the broker from all others.
-    instance: String,
-}
-
-#[derive(Default)]
-struct State {
-    plan: Option<Arc<Plan>>,
-    tracer: Option<Arc<Tracer>>,
-    /// The deadline of the last export, once the broker stops.
-    end: Option<Instant>,
-    has_ended: bool,
-}
-
-#[derive(Debug, Default)]
-struct Counters {
-    requests: AtomicU64,
-    requests_failed: AtomicU64,
-    items_sent: AtomicU64,
-    items_refused: AtomicU64,
 }
 
 impl Telemetry {
     /// Creates an instance that exports nothing yet.
     pub(crate) fn new() -> Telemetry {
-        Telemetry {
-            shared: Arc::new(Shared {
-                state: Mutex::default(),
-                changed: Condvar::new(),
-                ended: Condvar::new(),
-                source: OnceLock::new(),
-                spans: Arc::new(SpanQueue::new()),
-                counters: Counters::default(),
-                start_ns: since_epoch().as_nanos() as u64,
-                instance: instance(),
-            }),
-            is_started: Mutex::new(false),
-        }
+        Telemetry { shared: Arc::new(SharedState::new()), is_started: Mutex::new(false) }
     }
 
     /// Sets the source of metrics.
@@ -135,7 +87,7 @@ impl Telemetry {
         }
         state.end = Some(Instant::now() + LAST_TIMEOUT);
         self.shared.changed.notify_all();
-        let is_waiting = |state: &mut State| !state.has_ended;
+        let is_waiting = |state: &mut ExportState| !state.has_ended;
         drop(self.shared.ended.wait_timeout_while(state, LAST_TIMEOUT, is_waiting));
     }
 
@@ -167,40 +119,5 @@ impl Telemetry {
                 self.shared.spans.queue.dropped(),
             ),
         ]
-    }
-}
-
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A random UUID (RFC 9562, version 4).
-fn instance() -> String {
-    let mut bytes = [0; 16];
-    if crate::identity::random(&mut bytes).is_err() {
-        // Uniqueness is enough; nothing depends on secrecy.
-        bytes = since_epoch().as_nanos().to_be_bytes();
-    }
-    bytes[6] = bytes[6] & 0x0f | 0x40;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    let mut text = String::new();
-    for (at, byte) in bytes.iter().enumerate() {
-        text.push_str(if [4, 6, 8, 10].contains(&at) { "-" } else { "" });
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_instance_has_its_own_uuid() {
-        let (one, other) = (instance(), instance());
-        assert_ne!(one, other);
-        assert_eq!((one.len(), &one[14..15], one.matches('-').count()), (36, "4", 4), "{one}");
     }
 }

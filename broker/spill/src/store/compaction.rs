@@ -3,18 +3,11 @@
 use std::io;
 
 use super::table::RecordLocation;
-use super::{HEADER_BYTES, Store, header, is_checksum_valid};
+use super::{Compaction, HEADER_BYTES, Store, header, is_checksum_valid};
 use crate::files::{Files, ReadWrite};
 
 /// The bytes of a file that one step examines. A longer message is examined in one step too.
 const STEP_BYTES: u32 = 256 << 10;
-
-/// The file that is being compacted, and the progress.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Compaction {
-    file: u32,
-    offset: u32,
-}
 
 /// The outcome of moving one record.
 enum MoveOutcome {

@@ -10,7 +10,7 @@ pub use origin::{AllowedOrigin, Origins};
 pub use path::Path;
 pub use refusal::HandshakeRefusal;
 
-use crate::websocket::WebSocketConfig;
+use crate::config::WebSocketConfig;
 use accept_key::accept_key;
 use request::Request;
 

@@ -196,7 +196,7 @@ impl<S: Socket> Connection<S> {
     /// Stops sending MQTT packets; pending output is still written.
     fn end(&mut self, why: Option<Error>) -> Result<(), End> {
         if matches!(self.phase, Phase::Open) {
-            let last = self.shared.last_words();
+            let last = self.shared.disconnect_output();
             if !last.is_empty() {
                 self.depends_on = self.shared.store_ticket();
                 self.wire.encode(&last, &mut self.out).map_err(|_| End(why.clone()))?;

@@ -18,6 +18,8 @@ use crate::state::Shared;
 use crate::state::caught;
 use crate::{Error, Server};
 
+pub(crate) use thread::dial;
+
 /// How a client handles failures of its first connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Begin {

@@ -74,10 +74,7 @@ impl Driver {
         let asked = block_on(ask_credentials(&self.shared), Some(until));
         asked.ok_or_else(|| late(&server, "the credentials of the application"))??;
         log::connecting(&server);
-        let stream = match server.scheme {
-            Scheme::Unix => super::open_local(&server.path).map_err(|error| unreachable(&server, error))?,
-            _ => dial(&server, until)?,
-        };
+        let stream = dial(&server, until)?;
         let socket = MioSocket::new(stream, &self.poller).map_err(|error| unreachable(&server, error))?;
         Connection::new(socket, self.shared.clone(), until_ms)
     }
@@ -128,7 +125,11 @@ impl Driver {
     }
 }
 
-fn dial(server: &Server, until: Instant) -> Result<TcpStream, Error> {
+/// Connects a non-blocking socket.
+pub(crate) fn dial(server: &Server, until: Instant) -> Result<TcpStream, Error> {
+    if server.scheme == Scheme::Unix {
+        return super::open_local(&server.path).map_err(|error| unreachable(server, error));
+    }
     let addresses = look_up(server, until)?;
     let mut last = name_not_found(server, io::ErrorKind::NotFound.into());
     for (at, address) in addresses.iter().enumerate() {

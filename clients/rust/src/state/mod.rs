@@ -31,7 +31,7 @@ pub use requester::Requester;
 pub use responder::{Response, ResponseFailure};
 pub(crate) use responder::{StopSignal, answer, caught};
 pub(crate) use routes::{Routes, Tag};
-pub(crate) use status::StatusBoard;
+pub(crate) use status::StatusTracker;
 pub use status::{ConnectionEvent, Status};
 pub use subscribing::Subscribing;
 pub use subscription::Subscription;
@@ -264,7 +264,7 @@ impl Shared {
     }
 
     /// The last output after an error: a DISCONNECT with the reason.
-    pub(crate) fn last_words(&self) -> Vec<u8> {
+    pub(crate) fn disconnect_output(&self) -> Vec<u8> {
         let now_ms = self.now_ms();
         self.with(|state| state.machine.take_output(Vec::new(), now_ms, &mut state.routes))
     }

@@ -11,7 +11,7 @@ use tautwire_protocol::{
 
 use super::completion::Completion;
 use super::stream::{Stream, Unclaimed};
-use super::{ConnectionEvent, Status, StatusBoard};
+use super::{ConnectionEvent, Status, StatusTracker};
 use crate::machine::{AckToken, Answer, Event, FilterRequest, Handler, Incoming, Published};
 use crate::sync::lock;
 use crate::{Counters, Error, Message, Options, Subscribe};
@@ -77,7 +77,7 @@ pub(crate) struct Routes {
     keeps_unclaimed: bool,
     /// Acknowledgements that have not been passed to the machine yet.
     pub(super) given_up: Vec<AckToken>,
-    pub(super) board: StatusBoard,
+    pub(super) board: StatusTracker,
     /// Messages were acknowledged or sent, so there may be room again.
     pub(super) made_room: bool,
 }

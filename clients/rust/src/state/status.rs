@@ -45,7 +45,7 @@ pub enum ConnectionEvent {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct StatusBoard {
+pub(crate) struct StatusTracker {
     status: Status,
     version: u64,
     watchers: Vec<Waker>,
@@ -54,7 +54,7 @@ pub(crate) struct StatusBoard {
     events_total: u64,
 }
 
-impl StatusBoard {
+impl StatusTracker {
     pub(super) fn status(&self) -> &Status {
         &self.status
     }
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_slow_observer_learns_how_much_it_missed() {
-        let mut board = StatusBoard::default();
+        let mut board = StatusTracker::default();
         let mut cx = Context::from_waker(Waker::noop());
         let (mut next, mut missed) = (0, 0);
         assert!(board.poll_event(&mut next, &mut missed, &mut cx).is_pending());

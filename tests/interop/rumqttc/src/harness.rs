@@ -89,7 +89,7 @@ pub fn expect_balanced(shares: &[Vec<String>], total: usize) -> Outcome {
 }
 
 /// Sleeps, only to test the passing of time (expiry, delays); never to wait for an event.
-pub async fn let_pass(duration: Duration) {
+pub async fn sleep_for(duration: Duration) {
     tokio::time::sleep(duration).await;
 }
 

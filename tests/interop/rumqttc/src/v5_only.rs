@@ -8,7 +8,7 @@ use rumqttc::v5::mqttbytes::v5::{
 
 use crate::both_versions::persistent;
 use crate::connection::{Options, Version, WILL_PAYLOAD, Will};
-use crate::harness::{Case, Failure, Outcome, Run, expect, expect_equal, let_pass};
+use crate::harness::{Case, Failure, Outcome, Run, expect, expect_equal, sleep_for};
 use crate::peer::{Peer, texts};
 use crate::v5::level;
 
@@ -101,7 +101,7 @@ async fn message_expiry(run: &Run) -> Outcome {
         publisher.publish_with(&topic, payload, 1, expiring).await?;
     }
     publisher.publish(&topic, "fence", 1).await?;
-    let_pass(Duration::from_millis(2200)).await;
+    sleep_for(Duration::from_millis(2200)).await;
     let received = Peer::connect(run, V5, persistent(run, "away")).await?.receive_until("fence").await?;
     expect_equal(texts(&received), ["long-lived"], "messages left")?;
     let left_s = received[0].properties.message_expiry_interval.unwrap_or(0);

@@ -1,5 +1,8 @@
 //! The steps of [`super`] that need several parts of a shard.
 
+use std::sync::Arc;
+
+use tautwire_access::Identity;
 use tautwire_protocol::{
     Auth, AuthReason, Connect, ConnectReason, DisconnectReason, Packet, Properties, Property, ReasonCode, decode_body,
 };
@@ -57,6 +60,10 @@ impl<M: Mode> Shard<M> {
 
     /// Checks that the client has authenticated, where that is required. The error says how its CONNECT was handled.
     pub(crate) fn check_identity(&mut self, index: ConnectionIndex, connect: &Connect<'_>) -> Result<(), Handled> {
+        if let Some(identity) = self.internal_identity(index) {
+            self.state.connections[index].auth_state_or_new().set_identity(identity, None);
+            return Ok(());
+        }
         if !self.state.config.access().requires_auth() {
             return Ok(());
         }
@@ -72,6 +79,11 @@ impl<M: Mode> Shard<M> {
                 Some(decision) => self.apply_connect_decision(index, connect, decision),
             },
         }
+    }
+
+    /// The identity of a client that is a part of this process, and needs no authentication.
+    fn internal_identity(&self, index: ConnectionIndex) -> Option<Arc<Identity>> {
+        self.state.connections[index].origin()?.identity().cloned()
     }
 
     fn request_auth_by_connect(&mut self, index: ConnectionIndex, connect: &Connect<'_>) -> Handled {

@@ -107,7 +107,7 @@ impl<M: Mode> Shard<M> {
             RunningQuery::Retained(search, reply) => reply.send(search.finish()),
             RunningQuery::Topics(search, reply) => reply.send(search.finish()),
             RunningQuery::Remove(removal, reply) => reply.send(removal.finish()),
-            RunningQuery::Fetch(mut fetch, reply) => match fetch.find(&mut self.state) {
+            RunningQuery::Fetch(mut fetch, reply) => match fetch.find(&self.state) {
                 Ok(fetched) => reply.send(fetched),
                 // It continues when the message was loaded.
                 Err(spilled) => return self.state.read_for_query(fetch, reply, spilled),

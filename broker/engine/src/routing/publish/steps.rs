@@ -49,9 +49,12 @@ impl<M: Mode> Shard<M> {
         counters.publishes_received.add(1);
         counters.publish_bytes_received.add(publish.payload.len() as u64);
 
-        let resolved = self.check_capabilities(index, publish).and_then(|()| self.resolve_topic(index, publish));
+        if let Err(Disconnection(reason, why)) = self.check_capabilities(index, publish) {
+            self.disconnect(index, reason, why);
+            return Handled::Ended;
+        }
         // The topic of a known alias is taken out of the table while the message is handled, which avoids a copy.
-        let ResolvedTopic { topic, alias } = match resolved {
+        let ResolvedTopic { topic, alias } = match self.resolve_topic(index, publish) {
             Ok(resolved) => resolved,
             Err(Disconnection(reason, why)) => {
                 self.disconnect(index, reason, why);

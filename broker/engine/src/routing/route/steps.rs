@@ -35,7 +35,28 @@ impl<M: Mode> Shard<M> {
         let topic = outgoing.message.topic;
         let SubscriptionTable { tree, cache, stamps, generation } = table;
         let matches = find(tree, cache, stamps, *generation, state, topic, Lookup::Only);
-        state.check_routable(matches, outgoing, publisher)?;
+        if outgoing.message.qos != QoS::AtMostOnce
+            && state.outboxes.is_full()
+            && let Some(shard) = state.congested(outgoing, publisher, matches)
+        {
+            return Err(RouteError::Congested(shard));
+        }
+        if let Some(publisher_index) = outgoing.unchecked_publisher.take()
+            && !state.may_publish(publisher_index, matches.stamp, &outgoing.message)
+        {
+            return Err(RouteError::NotAuthorized);
+        }
+        state.work_budget.count_visits(matches.subscriptions.len() as u64);
+        if let Some(contract) = &matches.contract
+            && !outgoing.is_checked
+        {
+            state.check_contract(contract, outgoing).map_err(RouteError::ContractViolation)?;
+        }
+        if !outgoing.is_admitted && outgoing.message.qos != QoS::AtMostOnce {
+            state.check_capacity(outgoing, matches)?;
+            outgoing.is_admitted = true;
+        }
+
         let contract = matches.contract.as_deref();
         let has_other_receivers = state.outboxes.shards() > 1 || !matches.routes.shares.is_empty();
         if contract.is_some()
@@ -189,39 +210,6 @@ fn find<'c, M: Mode>(
 }
 
 impl<M: Mode> ShardState<M> {
-    /// Checks everything that can prevent a message from being routed, unless it was checked before.
-    // Inlined into `route`, the hot path of every message.
-    #[inline(always)]
-    fn check_routable(
-        &mut self,
-        matches: &Matches,
-        outgoing: &mut OutgoingPublish<'_>,
-        publisher: MessageSource,
-    ) -> Result<(), RouteError> {
-        if outgoing.message.qos != QoS::AtMostOnce
-            && self.outboxes.is_full()
-            && let Some(shard) = self.congested(outgoing, publisher, matches)
-        {
-            return Err(RouteError::Congested(shard));
-        }
-        if let Some(publisher_index) = outgoing.unchecked_publisher.take()
-            && !self.may_publish(publisher_index, matches.stamp, &outgoing.message)
-        {
-            return Err(RouteError::NotAuthorized);
-        }
-        self.work_budget.count_visits(matches.subscriptions.len() as u64);
-        if let Some(contract) = &matches.contract
-            && !outgoing.is_checked
-        {
-            self.check_contract(contract, outgoing).map_err(RouteError::ContractViolation)?;
-        }
-        if !outgoing.is_admitted && outgoing.message.qos != QoS::AtMostOnce {
-            self.check_capacity(outgoing, matches)?;
-            outgoing.is_admitted = true;
-        }
-        Ok(())
-    }
-
     /// Delivers a message to all matching subscriptions of this shard. Returns whether there are any.
     // Inlined into `route`, the hot path of every message.
     #[inline(always)]

@@ -73,7 +73,7 @@ pub(super) fn secrets(config: &Config) -> Vec<CheckResult> {
         keys.chain(users).chain(admin.key.iter()).chain(credentials.into_iter().flatten()).collect();
     paths.sort_unstable();
     paths.dedup();
-    let open = paths.into_iter().filter(|path| files::is_open_to_everybody(path));
+    let open = paths.into_iter().filter(|path| files::is_world_accessible(path));
     open.map(|path| {
         let text = format!("every user of this machine can read {}", path.display());
         CheckResult::warning("secret", text, format!("chmod o= {}", files::quoted(path)))

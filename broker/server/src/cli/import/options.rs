@@ -1,27 +1,13 @@
 //! Translates the options of mosquitto.
 
-use std::borrow::Cow;
-
 use tautwire_engine::MountPoint;
 use tautwire_websocket::AllowedOrigin;
 
 use super::listener::{Domain, Listener};
-use super::mosquitto::{ParsedConfig, quoted};
-use super::{plugins, unsupported};
-
-/// Note about bridges.
-pub(super) const NO_BRIDGES: &str = "bridges are not supported, so no messages are exchanged with that broker; see docs/guides/from-mosquitto.md#bridges";
-
-/// The result of translating a line.
-pub(super) enum OptionOutcome {
-    Translated,
-    /// There is no exact counterpart.
-    Noted(Cow<'static, str>),
-    /// Nothing is written, because without the option clients could do more than before.
-    Refused(Cow<'static, str>),
-    /// Mosquitto has no such option, as far as we know.
-    Unknown,
-}
+use super::outcome::{OptionOutcome, noted, refused};
+use super::output_text::quoted;
+use super::parsed_config::ParsedConfig;
+use super::unsupported;
 
 /// Minimum of `mqtt.maximum_packet_size`, and the largest packet in MQTT.
 const PACKET_MIN_BYTES: u64 = 64;
@@ -33,18 +19,10 @@ const QUEUE_MIN_BYTES: u64 = 1_024;
 pub(super) fn read(config: &mut ParsedConfig, key: &str, value: &str) -> OptionOutcome {
     read_listener_option(config, key, value)
         .or_else(|| read_access_option(config, key, value))
-        .or_else(|| plugins::read(config, key, value))
+        .or_else(|| read_plugin_option(config, key, value))
         .or_else(|| read_broker_option(config, key, value))
         .or_else(|| unsupported::counterpart(key).map(noted))
         .unwrap_or(OptionOutcome::Unknown)
-}
-
-fn noted(why: impl Into<Cow<'static, str>>) -> OptionOutcome {
-    OptionOutcome::Noted(why.into())
-}
-
-fn refused(why: impl Into<Cow<'static, str>>) -> OptionOutcome {
-    OptionOutcome::Refused(why.into())
 }
 
 /// Addresses, protocols and TLS.
@@ -178,6 +156,12 @@ fn read_access_option(config: &mut ParsedConfig, key: &str, value: &str) -> Opti
         _ => return None,
     }
     Some(OptionOutcome::Translated)
+}
+
+fn read_plugin_option(config: &mut ParsedConfig, key: &str, value: &str) -> Option<OptionOutcome> {
+    let ParsedConfig { plugins, listeners, per_listener, .. } = config;
+    let own = &mut listeners.last_mut()?.plugins;
+    plugins.read(key, value, *per_listener, own)
 }
 
 /// Options of the whole broker.

@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use super::listener::Security;
-use super::mosquitto::ParsedConfig;
-use super::options::OptionOutcome;
+use super::outcome::{OptionOutcome, noted};
 
 const UNSUPPORTED: &str =
     "plugins are not supported; auth.hook_url authenticates clients with a service, and acl.file defines access rules";
@@ -60,62 +59,62 @@ impl Plugins {
             "mosquitto_acl_file" => (Kind::AccessRules, OptionOutcome::Translated),
             "mosquitto_dynamic_security" => {
                 let why = "its file is not imported: add users with `tautwire user`, and write roles in acl.file";
-                (Kind::Other, OptionOutcome::Noted(why.into()))
+                (Kind::Other, noted(why))
             }
-            "mosquitto_persist_sqlite" => {
-                (Kind::State, OptionOutcome::Noted("not needed: acknowledged data is on disk already".into()))
-            }
-            _ => (Kind::Other, OptionOutcome::Noted(UNSUPPORTED.into())),
+            "mosquitto_persist_sqlite" => (Kind::State, noted("not needed: acknowledged data is on disk already")),
+            _ => (Kind::Other, noted(UNSUPPORTED)),
         };
         self.all.push(Plugin { name: name.map(str::to_owned), kind, file: None });
         let index = self.all.len() - 1;
         self.current = Some(index);
         (index, outcome)
     }
-}
 
-/// Translates an option about plugins.
-pub(super) fn read(config: &mut ParsedConfig, key: &str, value: &str) -> Option<OptionOutcome> {
-    match key {
-        "global_plugin" => {
-            let (index, outcome) = config.plugins.load(None, value);
-            config.plugins.common.push(index);
-            Some(outcome)
-        }
-        "plugin" | "auth_plugin" => {
-            let (index, outcome) = config.plugins.load(None, value);
-            if config.per_listener {
-                config.listener().plugins.push(index);
-            } else {
-                config.plugins.common.push(index);
+    /// Translates an option about plugins. `own`: the plugins of the current listener.
+    pub(super) fn read(
+        &mut self,
+        key: &str,
+        value: &str,
+        per_listener: bool,
+        own: &mut Vec<usize>,
+    ) -> Option<OptionOutcome> {
+        match key {
+            "global_plugin" => {
+                let (index, outcome) = self.load(None, value);
+                self.common.push(index);
+                Some(outcome)
             }
-            Some(outcome)
-        }
-        "plugin_load" => {
-            let (name, path) = value.split_once([' ', '\t']).unwrap_or((value, ""));
-            Some(config.plugins.load(Some(name), path.trim()).1)
-        }
-        "plugin_use" => {
-            let found = config.plugins.all.iter().position(|plugin| plugin.name.as_deref() == Some(value));
-            let Some(index) = found else { return Some(OptionOutcome::Noted(UNKNOWN_PLUGIN.into())) };
-            config.plugins.current = Some(index);
-            config.listener().plugins.push(index);
-            Some(if config.plugins.all[index].kind == Kind::Other {
-                OptionOutcome::Noted(UNSUPPORTED.into())
-            } else {
-                OptionOutcome::Translated
-            })
-        }
-        _ => {
-            let option = key.strip_prefix("plugin_opt_").or_else(|| key.strip_prefix("auth_opt_"))?;
-            let current = config.plugins.current.and_then(|index| config.plugins.all.get_mut(index));
-            match (current, option) {
-                (Some(plugin @ Plugin { kind: Kind::Users, .. }), "password_file")
-                | (Some(plugin @ Plugin { kind: Kind::AccessRules, .. }), "acl_file") => {
-                    plugin.file = Some(value.to_owned());
-                    Some(OptionOutcome::Translated)
+            "plugin" | "auth_plugin" => {
+                let (index, outcome) = self.load(None, value);
+                if per_listener {
+                    own.push(index);
+                } else {
+                    self.common.push(index);
                 }
-                _ => Some(OptionOutcome::Noted(UNSUPPORTED.into())),
+                Some(outcome)
+            }
+            "plugin_load" => {
+                let (name, path) = value.split_once([' ', '\t']).unwrap_or((value, ""));
+                Some(self.load(Some(name), path.trim()).1)
+            }
+            "plugin_use" => {
+                let found = self.all.iter().position(|plugin| plugin.name.as_deref() == Some(value));
+                let Some(index) = found else { return Some(noted(UNKNOWN_PLUGIN)) };
+                self.current = Some(index);
+                own.push(index);
+                Some(if self.all[index].kind == Kind::Other { noted(UNSUPPORTED) } else { OptionOutcome::Translated })
+            }
+            _ => {
+                let option = key.strip_prefix("plugin_opt_").or_else(|| key.strip_prefix("auth_opt_"))?;
+                let current = self.current.and_then(|index| self.all.get_mut(index));
+                match (current, option) {
+                    (Some(plugin @ Plugin { kind: Kind::Users, .. }), "password_file")
+                    | (Some(plugin @ Plugin { kind: Kind::AccessRules, .. }), "acl_file") => {
+                        plugin.file = Some(value.to_owned());
+                        Some(OptionOutcome::Translated)
+                    }
+                    _ => Some(noted(UNSUPPORTED)),
+                }
             }
         }
     }

@@ -8,7 +8,9 @@ use tautwire_access::import::mosquitto_acl;
 use tautwire_mosquitto::MountPoints;
 
 use super::listener::{CLOSED_RULES, Listener, NO_USERS, ReferencedFiles};
-use super::mosquitto::{ParsedConfig, absolute, quoted, relative_to, text};
+use super::mosquitto::text;
+use super::output_text::{absolute, quoted, relative_to};
+use super::parsed_config::ParsedConfig;
 use crate::certificates;
 
 /// Name of the configuration file.

@@ -107,7 +107,7 @@ fn configuration(status: Option<&Value>) -> String {
         (false, true) => format!("{:<18} revision {current}\n", "configuration"),
         (false, false) => format!("{:<18} revision {current}; {latest} is being applied\n", "configuration"),
     };
-    for why in status.map(|status| status.list("reason")).unwrap_or_default() {
+    for why in status.map(|status| status.list("reasons")).unwrap_or_default() {
         text.push_str(&format!("{:<18} {}\n", "reason", shown(Some(why))));
     }
     text

@@ -1,6 +1,7 @@
 //! Commands that use the admin API of a running broker.
 
 pub(super) mod bans;
+pub(super) mod bridges;
 pub(super) mod clients;
 pub(super) mod cluster;
 pub(super) mod retained;

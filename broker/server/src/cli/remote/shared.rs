@@ -96,7 +96,7 @@ fn described(value: &Value) -> String {
     for (label, name) in [("revision", "number"), ("current", "current"), ("lagging", "lagging")] {
         text.push_str(&format!("{label:<11} {}\n", shown(value.get(name))));
     }
-    for why in value.list("reason") {
+    for why in value.list("reasons") {
         text.push_str(&format!("reason      {}\n", shown(Some(why))));
     }
     let parts = value.get("parts");

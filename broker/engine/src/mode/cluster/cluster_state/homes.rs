@@ -8,7 +8,7 @@ use tautwire_cluster::names::{GroupKey, Partition};
 use tautwire_cluster::record::Place;
 use tautwire_router::SessionKey;
 
-use super::ClusterSettings;
+use super::super::settings::ClusterSettings;
 use super::log_place::LogPlace;
 
 /// The groups of a shard.

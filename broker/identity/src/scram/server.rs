@@ -1,16 +1,14 @@
 //! The server side of a SCRAM exchange.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use base64ct::{Base64, Encoding as _};
 
 use super::message::{ClientFinal, ClientFirst};
 use super::{ScramHash, ScramKeys, prepared};
-use crate::chain::{AuthStep, BackendResponse, Chain, Decoy, PendingAuth};
-use crate::{Now, PasswordFile, Principal, Refusal, RefusalCode};
-
-/// A client that has been challenged, and the state to verify its proof.
-pub struct Exchange(Box<(Arc<Chain>, PendingAuth, ScramServer)>);
+use crate::decision::BackendDecision;
+use crate::{PasswordFile, Principal, Refusal, RefusalCode};
 
 /// The state of an exchange after the client's first message.
 pub(crate) struct ScramServer {
@@ -27,22 +25,25 @@ pub(crate) struct ScramServer {
     refusal: Option<Refusal>,
 }
 
-impl Exchange {
-    pub(crate) fn new(chain: Arc<Chain>, progress: PendingAuth, scram_server: ScramServer) -> Exchange {
-        Exchange(Box::new((chain, progress, scram_server)))
-    }
-
-    /// Continues with the client's response: the Authentication Data of its AUTH.
-    #[must_use]
-    pub fn go_on(self, data: &[u8], now: Now) -> AuthStep {
-        let (chain, mut progress, scram_server) = *self.0;
-        progress.set_user(&scram_server.user);
-        let response = scram_server.finish(data);
-        chain.continue_with(progress, response, now, None)
-    }
+/// The answer to the client's first message.
+pub(crate) struct ScramChallenge {
+    /// The Authentication Data of the AUTH.
+    pub(crate) data: Vec<u8>,
+    /// Verifies the response.
+    pub(crate) scram_server: Box<ScramServer>,
+    /// Whether the file has the user.
+    pub(crate) is_user_known: bool,
 }
 
 impl ScramServer {
+    pub(crate) fn user(&self) -> &str {
+        &self.user
+    }
+
+    pub(crate) fn hash(&self) -> ScramHash {
+        self.hash
+    }
+
     /// Processes the client's first message. If the file does not have the user or keys for it, the exchange still takes place, and ends
     /// with a refusal.
     pub(crate) fn begin(
@@ -52,13 +53,13 @@ impl ScramServer {
         user_name: Option<&str>,
         server_nonce: &str,
         key: &[u8; 32],
-    ) -> BackendResponse {
+    ) -> Result<ScramChallenge, Refusal> {
         let first = match ClientFirst::parse(data) {
             Ok(first) if user_name.is_none_or(|name| prepared::are_same(name, &first.user)) => first,
-            Ok(_) => return malformed("the user name of CONNECT differs"),
-            Err(why) => return malformed(why),
+            Ok(_) => return Err(malformed("the user name of CONNECT differs")),
+            Err(why) => return Err(malformed(why)),
         };
-        let user = prepared::name_in(file, &first.user);
+        let user = name_in(file, &first.user);
         let account = file.user(&user);
         let keys = account.and_then(|account| account.scram(hash)).cloned();
         let shown: String = user.chars().take(64).flat_map(char::escape_debug).collect();
@@ -73,7 +74,7 @@ impl ScramServer {
                 ),
             )),
         };
-        let is_unknown = account.is_none();
+        let is_user_known = account.is_some();
         let keys = keys.unwrap_or_else(|| file.scram_decoy(key, hash, &user));
         let nonce = format!("{}{server_nonce}", first.nonce);
         let challenge = format!("r={nonce},s={},i={}", Base64::encode_string(&keys.salt), keys.iterations);
@@ -86,50 +87,48 @@ impl ScramServer {
             messages: format!("{},{challenge}", first.bare),
             refusal,
         });
-        if is_unknown {
-            return BackendResponse::Unknown(Some(Decoy::Exchange { data: challenge.into_bytes(), scram_server }));
-        }
-        BackendResponse::Challenge { data: challenge.into_bytes(), scram_server }
+        Ok(ScramChallenge { data: challenge.into_bytes(), scram_server, is_user_known })
     }
 
     /// Processes the client's last message.
-    fn finish(self, data: &[u8]) -> BackendResponse {
+    pub(crate) fn finish(self, data: &[u8]) -> BackendDecision {
         let last = match ClientFinal::parse(data) {
             Ok(last) => last,
-            Err(why) => return malformed(why),
+            Err(why) => return malformed(why).into(),
         };
         if last.nonce != self.nonce {
-            return malformed("the nonce differs");
+            return malformed("the nonce differs").into();
         }
         if last.binding != self.header.as_bytes() {
-            return malformed("the header of the last message differs from the first");
+            return malformed("the header of the last message differs from the first").into();
         }
         let message = format!("{},{}", self.messages, last.without_proof);
         let is_proof = self.keys.is_proof(self.hash, message.as_bytes(), &last.proof);
         if let Some(refusal) = self.refusal {
-            return BackendResponse::No(refusal);
+            return refusal.into();
         }
         if !is_proof {
             let log = format!("wrong password for user {}", self.user.escape_debug());
-            return BackendResponse::No(Refusal::new(RefusalCode::WrongPassword, log));
+            return Refusal::new(RefusalCode::WrongPassword, log).into();
         }
         let signature = self.keys.server_signature(self.hash, message.as_bytes());
-        BackendResponse::Yes {
+        BackendDecision::Yes {
             principal: Principal { user: Some(self.user), backend: "password_file", ..Principal::default() },
             data: Some(format!("v={}", Base64::encode_string(&signature)).into_bytes()),
         }
     }
 }
 
-fn malformed(why: &'static str) -> BackendResponse {
-    BackendResponse::No(Refusal::new(RefusalCode::Scram, format!("invalid SCRAM message: {why}")))
+/// The name in the file of the user that a client calls `given`: the exact name, or one that is equal when prepared.
+fn name_in<'n>(file: &PasswordFile, given: &'n str) -> Cow<'n, str> {
+    match prepared::name(given) {
+        Some(prepared) if file.user(given).is_none() && file.user(&prepared).is_some() => prepared,
+        _ => Cow::Borrowed(given),
+    }
 }
 
-/// Omits the keys.
-impl std::fmt::Debug for Exchange {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Exchange").field("method", &self.0.2.hash.method()).finish_non_exhaustive()
-    }
+fn malformed(why: &'static str) -> Refusal {
+    Refusal::new(RefusalCode::Scram, format!("invalid SCRAM message: {why}"))
 }
 
 #[cfg(test)]
@@ -150,23 +149,20 @@ mod tests {
         PasswordFile::parse("users", &format!("user:{hash}:{}\nother:{hash}", keys.join(":"))).expect("a file")
     }
 
-    fn begin(hash: ScramHash, message: &str) -> BackendResponse {
+    fn begin(hash: ScramHash, message: &str) -> Result<ScramChallenge, Refusal> {
         ScramServer::begin(hash, &file(), message.as_bytes(), None, SERVER_NONCE, &[7; 32])
     }
 
-    fn challenged(response: BackendResponse) -> (String, Box<ScramServer>) {
-        match response {
-            BackendResponse::Challenge { data, scram_server }
-            | BackendResponse::Unknown(Some(Decoy::Exchange { data, scram_server })) => {
-                (String::from_utf8(data).expect("text"), scram_server)
-            }
-            _ => panic!("no challenge"),
+    fn challenged(begun: Result<ScramChallenge, Refusal>) -> (String, Box<ScramServer>) {
+        match begun {
+            Ok(ScramChallenge { data, scram_server, .. }) => (String::from_utf8(data).expect("text"), scram_server),
+            Err(_) => panic!("no challenge"),
         }
     }
 
-    fn refused(response: BackendResponse) -> RefusalCode {
-        match response {
-            BackendResponse::No(refusal) => refusal.code,
+    fn refused(decision: BackendDecision) -> RefusalCode {
+        match decision {
+            BackendDecision::No(refusal) => refusal.code,
             _ => panic!("not refused"),
         }
     }
@@ -189,7 +185,7 @@ mod tests {
             let (challenge, scram_server) = challenged(begin(hash, &format!("n,,n=user,r={CLIENT_NONCE}")));
             assert_eq!(challenge, format!("r={CLIENT_NONCE}{SERVER_NONCE},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"));
             let last = format!("c=biws,r={CLIENT_NONCE}{SERVER_NONCE},p={proof}");
-            let BackendResponse::Yes { principal, data } = scram_server.finish(last.as_bytes()) else {
+            let BackendDecision::Yes { principal, data } = scram_server.finish(last.as_bytes()) else {
                 panic!("refused")
             };
             assert_eq!(principal.user.as_deref(), Some("user"));
@@ -263,6 +259,6 @@ mod tests {
             ScramServer::begin(ScramHash::Sha256, &file(), message, Some(name), SERVER_NONCE, &[7; 32])
         };
         challenged(begin("user"));
-        assert_eq!(refused(begin("admin")), RefusalCode::Scram);
+        assert_eq!(begin("admin").err().map(|refusal| refusal.code), Some(RefusalCode::Scram));
     }
 }
