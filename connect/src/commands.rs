@@ -8,6 +8,7 @@ use lexopt::prelude::*;
 
 use crate::config::Config;
 use crate::runtime::{self, Mode};
+use crate::text::counted;
 use crate::{logger, tls};
 
 const HELP: &str = "\
@@ -113,9 +114,4 @@ async fn status(config: &Config) -> Result<(), String> {
     let answer = client.get(&url).send().await.map_err(unreachable)?;
     println!("{}", answer.text().await.map_err(unreachable)?);
     Ok(())
-}
-
-/// `1 error`, `2 errors`.
-pub(crate) fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

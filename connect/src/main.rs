@@ -12,6 +12,7 @@ mod mapping;
 mod metrics;
 mod runtime;
 mod sinks;
+mod text;
 mod time;
 mod tls;
 

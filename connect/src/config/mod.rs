@@ -1,5 +1,6 @@
 //! `connect.toml`: keys, defaults and checks, with the position of each error.
 
+mod broker;
 mod error;
 mod sink;
 
@@ -10,8 +11,9 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use tautwire_contracts::{Catalogue, Files, LoadLimits};
 
+pub(crate) use broker::Broker;
 pub(crate) use error::ConfigError;
-pub(crate) use sink::{PayloadFormat, RECEIVE_MAXIMUM_MAX, SinkConfig, SinkKind};
+pub(crate) use sink::{RECEIVE_MAXIMUM_MAX, SinkConfig, SinkKind};
 
 use crate::logger::LogFormat;
 use error::Source;
@@ -41,28 +43,6 @@ struct Document {
     log: LogSettings,
     #[serde(default)]
     sink: Vec<sink::SinkTable>,
-}
-
-/// How to connect to the broker.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Broker {
-    pub(crate) url: String,
-    /// The first part of the client identifier of each connector.
-    pub(crate) client_id: String,
-    #[serde(default)]
-    pub(crate) user: Option<String>,
-    /// The environment variable with the password.
-    #[serde(default)]
-    pub(crate) password_env: Option<String>,
-    /// Trusted authorities in PEM, instead of the system's.
-    #[serde(default)]
-    pub(crate) ca_file: Option<PathBuf>,
-    /// The client certificate and its key in PEM.
-    #[serde(default)]
-    pub(crate) certificate_file: Option<PathBuf>,
-    #[serde(default)]
-    pub(crate) key_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Deserialize)]

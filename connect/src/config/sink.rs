@@ -13,7 +13,7 @@ use toml::Spanned;
 
 use super::Broker;
 use super::error::{ConfigError, Source};
-use crate::mapping::{self, KeyField, Mapping};
+use crate::mapping::{self, KeyField, Mapping, PayloadFormat};
 
 /// The largest `receive_maximum`: identities of twice as many messages must differ, of 65,535.
 pub(crate) const RECEIVE_MAXIMUM_MAX: u16 = 16_384;
@@ -43,15 +43,6 @@ pub(crate) enum SinkKind {
     Nats { url: String, credentials_file: Option<PathBuf>, subject: String },
     Kafka { servers: String, topic: String, key: Option<KeyField>, properties: BTreeMap<String, String> },
     Webhook { url: String, secret: Option<String>, timeout: Duration },
-}
-
-/// The format of payloads without a contract.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum PayloadFormat {
-    #[default]
-    Bytes,
-    Json,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]

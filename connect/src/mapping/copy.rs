@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::Kind;
+use super::field::Kind;
 
 pub(super) fn push_null(row: &mut Vec<u8>) {
     row.extend(b"\\N");

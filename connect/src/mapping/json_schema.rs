@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tautwire_contracts::Schema;
 
-use super::{Field, Kind};
+use super::field::{Field, Kind};
 
 /// References followed for one property.
 const REFERENCES_MAX: usize = 16;

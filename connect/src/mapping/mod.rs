@@ -1,69 +1,32 @@
 //! Columns of a table: from the fields of a contract, and from the levels of topics.
 
 mod copy;
+mod field;
 mod json_schema;
 mod protobuf;
 
 use std::time::SystemTime;
 
+use serde::Deserialize;
 use serde_json::Value;
 use tautwire_contracts::{Contract, TopicPattern};
 use tautwire_message::Format;
 use tautwire_topics::FilterTree;
 
-use crate::config::PayloadFormat;
 use crate::time::rfc3339;
+use field::Field;
+pub(crate) use field::Kind;
 
 /// The longest payload as JSON: names make it longer than other formats.
 const JSON_MAX_BYTES: usize = 64 << 20;
 
-/// The type of a column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Bool,
-    Int32,
-    Int64,
-    Uint64,
-    Float32,
-    Float64,
-    Text,
+/// The format of payloads without a contract.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum PayloadFormat {
+    #[default]
     Bytes,
-    Timestamp,
-    Date,
-    Uuid,
-    Interval,
     Json,
-}
-
-impl Kind {
-    /// The type, as PostgreSQL's `format_type` spells it.
-    pub(crate) fn sql(self) -> &'static str {
-        match self {
-            Kind::Bool => "boolean",
-            Kind::Int32 => "integer",
-            Kind::Int64 => "bigint",
-            Kind::Uint64 => "numeric(20,0)",
-            Kind::Float32 => "real",
-            Kind::Float64 => "double precision",
-            Kind::Text => "text",
-            Kind::Bytes => "bytea",
-            Kind::Timestamp => "timestamp with time zone",
-            Kind::Date => "date",
-            Kind::Uuid => "uuid",
-            Kind::Interval => "interval",
-            Kind::Json => "jsonb",
-        }
-    }
-}
-
-/// A field of a contract.
-#[derive(Debug, Clone, PartialEq)]
-struct Field {
-    kind: Kind,
-    /// The names in JSON, from the outside.
-    path: Vec<String>,
-    /// The value of an absent field; without one it is `null`.
-    default: Option<Value>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -262,19 +225,6 @@ impl KeyField {
             Value::String(text) => text.clone(),
             value => value.to_string(),
         })
-    }
-}
-
-impl Field {
-    fn value<'a>(&'a self, document: &'a Value) -> &'a Value {
-        let mut value = document;
-        for name in &self.path {
-            value = value.get(name).unwrap_or(&Value::Null);
-        }
-        match &self.default {
-            Some(default) if value.is_null() => default,
-            _ => value,
-        }
     }
 }
 

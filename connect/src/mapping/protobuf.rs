@@ -4,7 +4,7 @@ use prost_reflect::{DescriptorPool, FieldDescriptor, Kind as ProtoKind, MessageD
 use serde_json::{Value, json};
 use tautwire_contracts::Schema;
 
-use super::{Field, Kind};
+use super::field::{Field, Kind};
 
 /// The fields of the message, by name.
 ///

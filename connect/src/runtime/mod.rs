@@ -13,21 +13,14 @@ use tokio::task::JoinSet;
 
 pub(crate) use identity::{IDENTITIES_MAX, Identity, StoredIdentities};
 pub(crate) use record::Record;
+pub(crate) use worker::Mode;
 
-use crate::commands::counted;
 use crate::config::Config;
 use crate::http;
 use crate::metrics::SinkMetrics;
 use crate::sinks::Sink;
+use crate::text::counted;
 use worker::Worker;
-
-/// When a run ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
-    UntilStopped,
-    /// When the broker has no more messages.
-    Once,
-}
 
 /// Checks the targets against the configuration, without changing anything. Returns a report.
 ///

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use super::session::{Session, SessionEvent};
-use super::{Mode, Record, StoredIdentities};
+use super::{Record, StoredIdentities};
 use crate::backoff::Backoff;
 use crate::config::{Broker, SinkConfig};
 use crate::metrics::{SinkMetrics, add};
@@ -17,6 +17,14 @@ use crate::sinks::{Sink, SinkError};
 
 /// With [`Mode::Once`], a sink ends when no message has arrived for this time.
 const ONCE_IDLE: Duration = Duration::from_secs(2);
+
+/// When a run ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    UntilStopped,
+    /// When the broker has no more messages.
+    Once,
+}
 
 /// A sink with its session.
 pub(super) struct Worker {

@@ -1,38 +1,20 @@
 //! The targets of sinks.
 
+mod error;
 mod jetstream;
 mod kafka;
 mod postgres;
 mod webhook;
 
-use std::fmt;
-
 use tautwire_contracts::Contract;
 
 use crate::config::{SinkConfig, SinkKind};
 use crate::runtime::{Identity, Record};
+pub(crate) use error::SinkError;
 use jetstream::JetStream;
 use kafka::Kafka;
 use postgres::Postgres;
 use webhook::Webhook;
-
-/// Why a target has not stored a batch.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum SinkError {
-    /// It may store the same batch later.
-    Transient(String),
-    /// It will never store one of the messages.
-    Refused(String),
-    /// It will store nothing until somebody changes the configuration, or another instance has taken over.
-    Fatal(String),
-}
-
-impl fmt::Display for SinkError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (SinkError::Transient(text) | SinkError::Refused(text) | SinkError::Fatal(text)) = self;
-        f.write_str(text)
-    }
-}
 
 /// A target. The calls of a sink follow one another.
 pub(crate) enum Sink {

@@ -1,5 +1,6 @@
 //! PostgreSQL: rows and identities in one transaction.
 
+mod error;
 mod schema;
 mod state;
 
@@ -18,7 +19,9 @@ use crate::config::{SinkConfig, SinkKind};
 use crate::mapping::RowInput;
 use crate::runtime::{IDENTITIES_MAX, Identity, Record};
 use crate::tls;
-use schema::{Table, identifier};
+use error::{explain, transient};
+use schema::Table;
+use state::BatchId;
 
 /// Bytes of a message of COPY.
 const COPY_CHUNK_BYTES: usize = 256 << 10;
@@ -42,9 +45,6 @@ pub(crate) struct Postgres {
     stored: VecDeque<(BatchId, u64)>,
     stored_identities: u64,
 }
-
-/// The epoch and the number of a batch.
-type BatchId = (i64, i64);
 
 impl Postgres {
     /// # Errors
@@ -228,31 +228,4 @@ async fn copy(
     }
     sink.feed(chunk.into()).await.map_err(|error| explain(&error))?;
     sink.finish().await.map(|_| ()).map_err(|error| explain(&error))
-}
-
-/// Errors of the classes 22 (data exception) and 23 (integrity constraint violation) are about a value; all others may pass.
-fn explain(error: &tokio_postgres::Error) -> SinkError {
-    match error.as_db_error() {
-        Some(database) if matches!(database.code().code().get(..2), Some("22" | "23")) => {
-            let column =
-                database.column().or(database.constraint()).map(|name| format!(" of {name}")).unwrap_or_default();
-            SinkError::Refused(format!(
-                "PostgreSQL refuses a value{column}: SQLSTATE {} [postgresql_value]",
-                database.code().code()
-            ))
-        }
-        _ => transient(error),
-    }
-}
-
-fn transient(error: &tokio_postgres::Error) -> SinkError {
-    SinkError::Transient(match error.as_db_error() {
-        Some(error) => format!("PostgreSQL: {} (SQLSTATE {}) [postgresql]", error.message(), error.code().code()),
-        None => format!("the connection to PostgreSQL has failed: {error} [postgresql_unreachable]"),
-    })
-}
-
-/// A quoted table name, with its schema if it has one.
-fn table_name(name: &str) -> String {
-    name.split('.').map(identifier).collect::<Vec<_>>().join(".")
 }

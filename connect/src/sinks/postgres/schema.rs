@@ -2,8 +2,9 @@
 
 use tokio_postgres::Client;
 
-use super::{SinkError, table_name, transient};
+use super::error::transient;
 use crate::mapping::{Column, Mapping};
+use crate::sinks::SinkError;
 
 /// The table that rows are staged in if the target has a key.
 const STAGE: &str = "tautwire_connect_stage";
@@ -28,8 +29,13 @@ struct Existing {
 }
 
 /// A quoted identifier.
-pub(super) fn identifier(name: &str) -> String {
+fn identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A quoted table name, with its schema if it has one.
+fn table_name(name: &str) -> String {
+    name.split('.').map(identifier).collect::<Vec<_>>().join(".")
 }
 
 fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {

@@ -2,7 +2,11 @@
 
 use tokio_postgres::{Client, Transaction};
 
-use super::{BatchId, SinkError, transient};
+use super::error::transient;
+use crate::sinks::SinkError;
+
+/// The epoch and the number of a batch.
+pub(super) type BatchId = (i64, i64);
 
 /// The tables. `IF NOT EXISTS` alone needs the right to create tables even if they exist.
 const TABLES: [(&str, &str); 2] = [
