@@ -14,10 +14,11 @@ use crate::support::{Folder, number, run, wait_for};
 const NEEDED: &[&str] = &["TAUTWIRE", "TAUTWIRE_KAFKA"];
 
 struct World {
-    _folder: Folder,
     kafka: Kafka,
     broker: Broker,
     connector: Connector,
+    /// Removed after the processes have ended.
+    _folder: Folder,
 }
 
 async fn world(keys: &str) -> World {

@@ -9,10 +9,11 @@ use crate::support::{Folder, number, run, wait_for};
 const NEEDED: &[&str] = &["TAUTWIRE"];
 
 struct World {
-    folder: Folder,
     postgres: Postgres,
     broker: Broker,
     connector: Connector,
+    /// Removed after the processes have ended.
+    folder: Folder,
 }
 
 fn sink(postgres: &Postgres, keys: &str) -> String {

@@ -11,10 +11,11 @@ use crate::support::{Folder, number, run, wait_for};
 const NEEDED: &[&str] = &["TAUTWIRE"];
 
 struct World {
-    _folder: Folder,
     endpoint: Endpoint,
     broker: Broker,
     connector: Connector,
+    /// Removed after the processes have ended.
+    _folder: Folder,
 }
 
 async fn world(keys: &str) -> World {
