@@ -36,7 +36,7 @@ STRESS_ARGS ?=
 BRIDGE_ARGS ?=
 
 # Crates with a lock file of their own, so that what they need never enters that of the product.
-APART := bench/codec bench/contracts bench/journal bench/peers/rmqtt bench/peers/rumqttd bench/regressions bench/rtt/rust bench/rust-client bench/timing broker/fuzz clients/python tests/interop/rumqttc
+APART := bench/codec bench/contracts bench/journal bench/peers/rmqtt bench/peers/rumqttd bench/regressions bench/rtt/rust bench/rust-client bench/timing broker/fuzz clients/python connect tests/interop/rumqttc
 # Those of them whose dependencies take seconds, not minutes.
 LINTED_APART := bench/codec bench/contracts bench/journal bench/regressions bench/rtt/rust bench/rust-client bench/timing broker/fuzz clients/python tests/interop/rumqttc
 SHELL_SCRIPTS = $(wildcard .ci/run tools/*.sh bench/peers/*.sh broker/fuzz/*.sh clients/go/bench/*.sh)
@@ -47,6 +47,12 @@ TEST_PACKAGES = g++=g++ clang=clang arm-none-eabi-gcc=gcc-arm-none-eabi,libnewli
 	/usr/include/MQTTClient.h=libpaho-mqtt-dev /usr/include/openssl/ssl.h=libssl-dev \
 	/usr/include/mbedtls/ssl.h=libmbedtls-dev javac=default-jdk-headless mvn=maven \
 	strace=strace unshare=util-linux zsh=zsh fish=fish man=man-db
+
+# What builds librdkafka; the servers of the tests of connectors, and what starts one as another user than root.
+CONNECT_BUILD_PACKAGES = g++=g++ make=make
+CONNECT_PACKAGES = /usr/lib/postgresql=postgresql setpriv=util-linux java=default-jre-headless mvn=maven
+# The jars of Kafka.
+KAFKA := $(abspath $(TARGET_DIR))/kafka
 
 # What clang links with for the other platform that the broker is given away for. Debian's gcc for it would remove gcc-multilib.
 CROSS_PACKAGES = clang=clang $(if $(filter aarch64-%,$(HOST)),/usr/x86_64-linux-gnu/lib/libc.a=libc6-dev-amd64-cross$(comma)libgcc-12-dev-amd64-cross$(comma)binutils-x86-64-linux-gnu,/usr/aarch64-linux-gnu/lib/libc.a=libc6-dev-arm64-cross$(comma)libgcc-12-dev-arm64-cross$(comma)binutils-aarch64-linux-gnu)
@@ -166,6 +172,22 @@ test-interop: build .venv/ready ## real clients: mosquitto, MQTT.js, paho (Pytho
 	@$(PYTHON) -B tests/interop/openssl/matrix.py
 	@tools/apt.sh mosquitto=mosquitto
 	@$(PYTHON) -B tests/moving/test_mosquitto.py
+
+.PHONY: connect
+connect: ## build the connectors, bin/tautwire-connect; their drivers are not in the broker
+	@tools/need.sh cargo cc
+	@tools/apt.sh $(CONNECT_BUILD_PACKAGES)
+	@CARGO_TARGET_DIR=$(abspath $(TARGET_DIR))/connect $(CARGO) build --release --locked --manifest-path connect/Cargo.toml
+	@mkdir -p bin && install -m 755 $(TARGET_DIR)/connect/release/tautwire-connect bin/tautwire-connect
+
+.PHONY: test-connect
+test-connect: build $(NATS_SERVER) ## the connectors with PostgreSQL, Kafka, NATS and a webhook, while all are killed; CONNECT_MESSAGES=1000000 for the long form
+	$(call say,test-connect)
+	@tools/apt.sh $(CONNECT_BUILD_PACKAGES) $(CONNECT_PACKAGES)
+	@[ -e $(KAFKA)/ready ] || { mvn --quiet --batch-mode --file connect/tests/kafka/pom.xml dependency:copy-dependencies -DoutputDirectory=$(KAFKA) && touch $(KAFKA)/ready; }
+	@CARGO_TARGET_DIR=$(abspath $(TARGET_DIR))/connect $(CARGO) clippy --manifest-path connect/Cargo.toml --all-targets --locked --quiet -- -D warnings
+	@CARGO_TARGET_DIR=$(abspath $(TARGET_DIR))/connect TAUTWIRE=$(abspath bin/tautwire) TAUTWIRE_NATS_SERVER=$(NATS_SERVER) TAUTWIRE_KAFKA=$(KAFKA) \
+	    $(CARGO) test --manifest-path connect/Cargo.toml --locked --quiet -- --test-threads=2
 
 .PHONY: test-bridge
 test-bridge: build $(NATS_SERVER) $(MOCHI) ## bridges to real brokers (mosquitto, nats-server, mochi-mqtt, Tautwire), which are killed, and behind bad links; short form
