@@ -31,7 +31,9 @@ SOAK_KILLS ?= 1000
 SIM_SEEDS ?= 10000
 SOAK_ARGS ?=
 SOAK_CLUSTER_ARGS ?=
+BRIDGE_KILLS ?= 200
 STRESS_ARGS ?=
+BRIDGE_ARGS ?=
 
 # Crates with a lock file of their own, so that what they need never enters that of the product.
 APART := bench/codec bench/contracts bench/journal bench/peers/rmqtt bench/peers/rumqttd bench/regressions bench/rtt/rust bench/rust-client bench/timing broker/fuzz clients/python tests/interop/rumqttc
@@ -54,6 +56,8 @@ HELM_VERSION := v3.16.4
 # What nodes of a cluster keep their state in. Tests and measurements start servers of their own.
 NATS_SERVER_VERSION := v2.15.2
 NATS_SERVER := $(abspath $(TARGET_DIR))/nats-server-$(NATS_SERVER_VERSION)/nats-server
+# A peer of bridges.
+MOCHI := $(abspath $(TARGET_DIR))/mochi
 
 say = @printf '\n== %s\n' '$(1)'
 # Targets of which none builds what another one needs. What each says is shown when it has ended.
@@ -82,7 +86,7 @@ run: ## build the broker for development and start it on 127.0.0.1:1883; Ctrl-C 
 # Test.
 
 .PHONY: test
-test: tools lint-and-build test-rust test-spec test-supply test-go test-c test-typescript test-dashboard test-python test-examples test-docs test-generate test-differential test-scenario test-openapi test-telemetry test-hostile test-soak test-stress-short test-interop test-nodelay test-packages test-bench test-regressions ## all checks and tests; installs what they need
+test: tools lint-and-build test-rust test-spec test-supply test-go test-c test-typescript test-dashboard test-python test-examples test-docs test-generate test-differential test-scenario test-openapi test-telemetry test-hostile test-soak test-stress-short test-interop test-bridge test-nodelay test-packages test-bench test-regressions ## all checks and tests; installs what they need
 
 # The compiler of `build` has one core at its end, and clippy needs both only now and then.
 .PHONY: lint-and-build
@@ -162,6 +166,22 @@ test-interop: build .venv/ready ## real clients: mosquitto, MQTT.js, paho (Pytho
 	@$(PYTHON) -B tests/interop/openssl/matrix.py
 	@tools/apt.sh mosquitto=mosquitto
 	@$(PYTHON) -B tests/moving/test_mosquitto.py
+
+.PHONY: test-bridge
+test-bridge: build $(NATS_SERVER) $(MOCHI) ## bridges to real brokers (mosquitto, nats-server, mochi-mqtt, Tautwire), which are killed, and behind bad links; short form
+	$(call say,test-bridge)
+	@tools/apt.sh mosquitto=mosquitto
+	@$(bridge) tests/bridge/run.py
+
+.PHONY: soak-bridge
+soak-bridge: build $(NATS_SERVER) $(MOCHI) ## bridges in all tests, also to HiveMQ, and beside BRIDGE_KILLS (200) kills of both brokers, some minutes
+	@tools/apt.sh mosquitto=mosquitto mvn=maven javac=default-jdk-headless
+	@bench/peers/install.sh || echo 'going on without what is missing'
+	@TAUTWIRE_BRIDGE_LONG=1 $(bridge) tests/bridge/run.py
+	@$(bridge) tests/bridge/kills.py --kills $(BRIDGE_KILLS) $(BRIDGE_ARGS)
+	@$(bridge) tests/bridge/kills.py --kills $(BRIDGE_KILLS) --peer mosquitto $(BRIDGE_ARGS)
+
+bridge = TAUTWIRE_NATS_SERVER=$(NATS_SERVER) TAUTWIRE_MOCHI=$(MOCHI) $(PYTHON) -B
 
 .PHONY: test-nodelay
 test-nodelay: build .venv/ready ## paho (C, Python, Java) and aiomqtt do not wait for acknowledgements of TCP
@@ -291,6 +311,10 @@ soak-cluster: build $(NATS_SERVER) ## 200 histories of clients of a cluster unde
 histories = tools/need.sh python node npm && tools/apt.sh strace=strace && \
 	$(PYTHON) -B tests/interop/setup.py mqttjs paho-python && \
 	TAUTWIRE_NATS_SERVER=$(NATS_SERVER) TAUTWIRE=$(CURDIR)/bin/tautwire $(PYTHON) -B tests/cluster/run.py
+
+$(MOCHI): $(wildcard tests/interop/brokers/mochi/*)
+	@tools/need.sh go
+	@cd tests/interop/brokers/mochi && go build -o $@ .
 
 $(NATS_SERVER):
 	@tools/need.sh go

@@ -27,8 +27,9 @@ from served import PROGRAM, ROOT, Served  # noqa: E402
 import links  # noqa: E402
 
 MOSQUITTO = shutil.which("mosquitto", path=os.environ.get("PATH", "") + ":/usr/sbin")
-NATS_SERVER = os.environ.get("TAUTWIRE_NATS_SERVER", "")
 PEERS = ROOT / "bench" / "peers" / "bin"
+NATS_SERVER = os.environ.get("TAUTWIRE_NATS_SERVER", str(PEERS / "nats-server"))
+MOCHI = os.environ.get("TAUTWIRE_MOCHI", str(PEERS / "mochi"))
 READY_TIMEOUT_S = 120
 TIMEOUT_S = int(os.environ.get("TAUTWIRE_BRIDGE_TIMEOUT_S", 60))
 START_ATTEMPTS = 5
@@ -240,12 +241,11 @@ class Nats(Foreign):
     version = 4
 
     def command(self) -> list[str]:
-        program = NATS_SERVER or str(PEERS / "nats-server")
         (self.folder / "nats.conf").write_text(
             f"server_name: peer\nlisten: \"127.0.0.1:{links.free_port()}\"\njetstream {{ store_dir: \"store\"\nsync_interval: always }}\n"
             f"mqtt {{ listen: \"127.0.0.1:{self.port}\" }}\n"
         )
-        return [program, "-c", "nats.conf"]
+        return [NATS_SERVER, "-c", "nats.conf"]
 
 
 class Mochi(Foreign):
@@ -255,7 +255,7 @@ class Mochi(Foreign):
 
     def _start(self) -> None:
         with open(self.folder / "log", "ab") as log:
-            self.process = subprocess.Popen([str(PEERS / "mochi")], stdout=subprocess.PIPE, stderr=log, cwd=self.folder)
+            self.process = subprocess.Popen([MOCHI], stdout=subprocess.PIPE, stderr=log, cwd=self.folder)
         assert self.process.stdout
         line = self.process.stdout.readline().decode()
         found = re.match(r"listening on mqtt://.*:(\d+)", line)

@@ -14,7 +14,7 @@ import relay
 STEP_S = 0.05
 # Linux closes such a socket with RST.
 LINGER_0 = struct.pack("ii", 1, 0)
-BUFFER_BYTES = 4096
+BUFFER_BYTES = 32_768
 
 
 class Link(relay.Relay):
@@ -32,13 +32,21 @@ class Link(relay.Relay):
         self._passed = 0
         self._count = threading.Condition()
         self.accepted = 0
+        # Cleared while the data of bridges does not pass.
+        self._client_open = threading.Event()
+        self._client_open.set()
 
     def freeze(self) -> None:
         """Nothing passes any longer, and the sockets stay open."""
         self._open.clear()
 
+    def freeze_answers(self) -> None:
+        """Nothing passes from the bridge to the broker any longer."""
+        self._client_open.clear()
+
     def thaw(self) -> None:
         self._open.set()
+        self._client_open.set()
 
     def reset_after(self, count: int) -> None:
         """Resets all connections once so many more bytes have passed."""
@@ -55,7 +63,7 @@ class Link(relay.Relay):
         return self._passed
 
     def close(self) -> None:
-        self._open.set()
+        self.thaw()
         super().close()
 
     def _pump(self, source: socket.socket, target: socket.socket, gate: threading.Event | None) -> None:
@@ -64,6 +72,8 @@ class Link(relay.Relay):
         with contextlib.suppress(OSError, ValueError):
             while chunk := self._read(source):
                 self._open.wait()
+                if gate is None:
+                    self._client_open.wait()
                 target.sendall(self._counted(chunk))
         self._open.wait()
         relay._end(source)

@@ -22,7 +22,8 @@ NAMES_OF_FILES = {
     "devices.pem": "certificate", "devices.key": "key", "lan.pem": "certificate", "lan.key": "key",
     "public.pem": "certificate", "public.key": "key", "server.pem": "certificate", "server.key": "key",
     "tls/server.pem": "certificate", "tls/server.key": "key", "tls/ca.pem": "authority", "ca.pem": "authority",
-    "admin.token": "secret",
+    "admin.token": "secret", "hub.token": "secret", "cloud.password": "secret",
+    "site-7.pem": "certificate", "site-7.key": "key", "aws-root.pem": "authority",
 }
 
 

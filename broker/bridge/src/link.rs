@@ -121,6 +121,12 @@ impl Link {
         self.state
     }
 
+    /// Whether messages are forwarded by all rules, because both brokers have answered all subscriptions.
+    #[must_use]
+    pub fn is_subscribed(&self) -> bool {
+        self.state == LinkState::Connected && self.subscriptions.is_empty()
+    }
+
     /// What the link has done.
     #[must_use]
     pub fn counters(&self) -> &LinkCounters {

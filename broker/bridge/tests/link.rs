@@ -187,12 +187,14 @@ fn a_rule_subscribes_at_both_brokers() {
             options.no_local && options.retain_as_published && options.retain_handling == RetainHandling::SendIfNew
         );
         assert_eq!(subscribe.properties.subscription_identifier().is_some(), side == Side::Local);
+        assert!(!scene.link.is_subscribed());
         let reasons = [SubscribeReason::NotAuthorized];
         let ack =
             SubAck { packet_id: subscribe.packet_id, properties: Properties::EMPTY, reasons: (&reasons[..]).into() };
         scene.receive(side, ack.into()).expect("allowed");
         assert_eq!(scene.link.refused_rules(), [Some((side, ReasonCode::NotAuthorized))]);
     }
+    assert!(scene.link.is_subscribed(), "both brokers have answered");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use tautwire_journal::SessionId;
 use tautwire_journal::record::{PendingRecord, Record, Records};
 use tautwire_memory::MemoryLedger;
 use tautwire_message::{Body, Message, MessageId};
+use tautwire_protocol::PacketId;
 use tautwire_session::{
     Change, PendingMessage, Receivers, Record as SessionRecord, Replay, ReplayError, RetainedChange, SessionNumber,
     ShardNumber, ShardPlacement, StoredWill, SubscriptionIds, SubscriptionRecord,
@@ -177,17 +178,14 @@ impl<'s> Recovery<'s> {
                 self.messages.entry(message.id).or_insert_with(|| to_message(&message, self.ledger.as_ref()).into());
             }
             Record::Opened { session, at_ms, client_id } => {
-                self.last_ms = self.last_ms.max(at_ms);
-                self.replay.apply(&SessionRecord::Opened { session: number(session), client_id, at_ms })?;
+                self.apply_at(at_ms, &SessionRecord::Opened { session: number(session), client_id, at_ms })?;
             }
             Record::Ended { session } => self.replay.apply(&SessionRecord::Ended(number(session)))?,
             Record::Connected { session, at_ms } => {
-                self.last_ms = self.last_ms.max(at_ms);
-                self.replay.apply(&SessionRecord::Returned { session: number(session), at_ms })?;
+                self.apply_at(at_ms, &SessionRecord::Returned { session: number(session), at_ms })?;
             }
             Record::Disconnected { session, at_ms } => {
-                self.last_ms = self.last_ms.max(at_ms);
-                self.replay.apply(&SessionRecord::Left { session: number(session), at_ms })?;
+                self.apply_at(at_ms, &SessionRecord::Left { session: number(session), at_ms })?;
             }
             Record::ExpiryInterval { session, seconds } => self.change(session, &Change::ExpiryInterval(seconds))?,
             Record::Will { session, delay_s, message_expiry_s, message } => {
@@ -201,21 +199,14 @@ impl<'s> Recovery<'s> {
                 self.change(session, &Change::Subscribed(filter.into(), made))?;
             }
             Record::Unsubscribed { session, filter } => self.change(session, &Change::Unsubscribed(filter.into()))?,
-            Record::Queued { session, delivery } => {
-                let pending = self.pending(&delivery)?;
-                let message = pending.message.loaded().cloned();
-                self.change(session, &Change::Queued(pending))?;
-                self.spill_queue.add_queued(message.as_ref(), number(session), &self.replay);
-            }
+            Record::Queued { session, delivery } => self.queue(session, &delivery)?,
             Record::Unqueued { session } => self.change(session, &Change::Unqueued)?,
             Record::Started { session, packet_id, delivery } => {
                 let change = Change::Started(self.pending(&delivery)?);
-                let (session, packet_id) = (number(session), Some(packet_id));
-                self.replay.apply(&SessionRecord::Changed { session, change: &change, packet_id })?;
+                self.change_with(session, packet_id, &change)?;
             }
             Record::StartedQueued { session, packet_id } => {
-                let (session, packet_id) = (number(session), Some(packet_id));
-                self.replay.apply(&SessionRecord::Changed { session, change: &Change::StartedQueued, packet_id })?;
+                self.change_with(session, packet_id, &Change::StartedQueued)?;
             }
             Record::Received { session, packet_id } => self.change(session, &Change::Received(packet_id))?,
             Record::Completed { session, packet_id } => self.change(session, &Change::Completed(packet_id))?,
@@ -224,26 +215,13 @@ impl<'s> Recovery<'s> {
             Record::Released { session, packet_id } => self.change(session, &Change::Released(packet_id))?,
             Record::NextPacketId { session, packet_id } => self.change(session, &Change::NextPacketId(packet_id))?,
             Record::AwaitingPubComp { session, packet_id } => {
-                let (session, change) = (number(session), Change::AwaitingPubComp(packet_id));
-                self.replay.apply(&SessionRecord::Changed { session, change: &change, packet_id: Some(packet_id) })?;
+                self.change_with(session, packet_id, &Change::AwaitingPubComp(packet_id))?;
             }
             Record::Counted { last_session, last_sequence } => {
                 self.replay
                     .apply(&SessionRecord::Counted { last_session: SessionNumber(last_session), last_sequence })?;
             }
-            Record::RetainedSet { sequence, message } => {
-                // The topic is needed, so the message must be in memory.
-                let message = match self.message(message)? {
-                    Body::Loaded(message) => message,
-                    Body::Spilled(spilled) => {
-                        self.spill_queue.read(&spilled).ok_or(RecoveryError::UnreadableMessage(message))?
-                    }
-                };
-                self.retained.push(message.id());
-                let change = RetainedChange::Set(message.clone());
-                self.replay.apply(&SessionRecord::Retained { sequence, change: &change })?;
-                self.spill_queue.add_retained(&message, &self.replay);
-            }
+            Record::RetainedSet { sequence, message } => self.retain(sequence, message)?,
             Record::RetainedCleared { sequence, topic } => {
                 let change = RetainedChange::Cleared(topic.into());
                 self.replay.apply(&SessionRecord::Retained { sequence, change: &change })?;
@@ -252,15 +230,10 @@ impl<'s> Recovery<'s> {
                 self.replay.apply(&SessionRecord::RunStarted(ShardPlacement { shards, seed }))?
             }
             Record::Forwarded { from, to, sequence, message, member } => {
-                let message = match self.message(message)? {
-                    Body::Loaded(message) => message,
-                    Body::Spilled(spilled) => {
-                        self.spill_queue.read(&spilled).ok_or(RecoveryError::UnreadableMessage(message))?
-                    }
-                };
+                let message = &self.loaded_message(message)?;
                 let receivers = member
                     .map_or(Receivers::Subscribers, |member| Receivers::Member(number(member.session), member.share));
-                let (from, to, message) = (shard(from), shard(to), &message);
+                let (from, to) = (shard(from), shard(to));
                 self.replay.apply(&SessionRecord::Forwarded { from, to, sequence, message, receivers })?;
             }
             Record::ForwardAccepted { from, to, sequence } => {
@@ -268,6 +241,34 @@ impl<'s> Recovery<'s> {
             }
         }
         Ok(())
+    }
+
+    /// Applies a record of something that happened at `at_ms`.
+    fn apply_at(&mut self, at_ms: u64, record: &SessionRecord<'_>) -> Result<(), ReplayError> {
+        self.last_ms = self.last_ms.max(at_ms);
+        self.replay.apply(record)
+    }
+
+    fn queue(&mut self, session: SessionId, delivery: &PendingRecord<'_>) -> Result<(), RecoveryError> {
+        let pending = self.pending(delivery)?;
+        let message = pending.message.loaded().cloned();
+        self.change(session, &Change::Queued(pending))?;
+        self.spill_queue.add_queued(message.as_ref(), number(session), &self.replay);
+        Ok(())
+    }
+
+    fn retain(&mut self, sequence: u64, id: MessageId) -> Result<(), RecoveryError> {
+        // The topic is needed, so the message must be in memory.
+        let message = self.loaded_message(id)?;
+        self.retained.push(message.id());
+        let change = RetainedChange::Set(message.clone());
+        self.replay.apply(&SessionRecord::Retained { sequence, change: &change })?;
+        self.spill_queue.add_retained(&message, &self.replay);
+        Ok(())
+    }
+
+    fn change_with(&mut self, session: SessionId, packet_id: PacketId, change: &Change) -> Result<(), ReplayError> {
+        self.replay.apply(&SessionRecord::Changed { session: number(session), change, packet_id: Some(packet_id) })
     }
 
     fn change(&mut self, session: SessionId, change: &Change) -> Result<(), ReplayError> {
@@ -278,6 +279,14 @@ impl<'s> Recovery<'s> {
         let forwarded = || self.replay.forwarded_message(id).map(|message| message.clone().into());
         let retained = || self.replay.retained().find(|body| body.id() == id).cloned();
         self.messages.get(&id).cloned().or_else(forwarded).or_else(retained).ok_or(RecoveryError::MessageMissing(id))
+    }
+
+    /// Returns a message, read from disk if it was spilled.
+    fn loaded_message(&mut self, id: MessageId) -> Result<Message, RecoveryError> {
+        match self.message(id)? {
+            Body::Loaded(message) => Ok(message),
+            Body::Spilled(spilled) => self.spill_queue.read(&spilled).ok_or(RecoveryError::UnreadableMessage(id)),
+        }
     }
 
     fn pending(&mut self, delivery: &PendingRecord<'_>) -> Result<PendingMessage, RecoveryError> {

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use tautwire_durable::{FrameWriter, Recovery};
-use tautwire_mosquitto::{Database, ImportTime, MountPoints, import_database};
+use tautwire_mosquitto::{BridgeSessions, Database, ImportTime, MountPoints, import_database};
 use tautwire_session::Replay;
 
 const MOMENT: ImportTime = ImportTime { now_ms: 1_700_000_100_000, written_at_ms: 1_700_000_000_000, run: 7 };
@@ -24,7 +24,7 @@ fuzz_target!(|input: &[u8]| {
             return;
         }
     };
-    let taken = import_database(&database, MOMENT, &mount_points);
+    let taken = import_database(&database, MOMENT, &mount_points, &BridgeSessions::new());
     let written = describe(&taken.state);
     let mut again = Recovery::new(None);
     again.snapshot_frame(&written).unwrap_or_else(|error| panic!("a state can be read again: {error}"));

@@ -37,9 +37,17 @@ pub struct Import {
 /// The `mount_point` of each listener that has one, by its port.
 pub type MountPoints = BTreeMap<u16, String>;
 
+/// The client identifiers of bridges: those of their sessions in Mosquitto, with the new ones.
+pub type BridgeSessions = BTreeMap<String, String>;
+
 /// Imports the sessions and retained messages of Mosquitto. Items that cannot be imported are skipped and reported; they are never an
 /// error.
-pub fn import_database(database: &Database<'_>, import_time: ImportTime, mount_points: &MountPoints) -> Import {
+pub fn import_database(
+    database: &Database<'_>,
+    import_time: ImportTime,
+    mount_points: &MountPoints,
+    bridges: &BridgeSessions,
+) -> Import {
     let mut importer = Importer {
         imported: ImportedState::default(),
         sessions: HashMap::new(),
@@ -48,7 +56,7 @@ pub fn import_database(database: &Database<'_>, import_time: ImportTime, mount_p
     };
     importer.imported.report.skip_unnamed(Reason::UnknownChunk, database.unknown_chunks);
     for client in &database.clients {
-        importer.client(client, mount_points);
+        importer.client(client, mount_points, bridges);
     }
     let mut unreleased = Unreleased::default();
     for subscription in &database.subscriptions {
@@ -82,11 +90,14 @@ struct Importer<'d, 'a> {
 }
 
 impl<'a> Importer<'_, 'a> {
-    fn client(&mut self, client: &Client<'a>, mount_points: &MountPoints) {
+    fn client(&mut self, client: &Client<'a>, mount_points: &MountPoints, bridges: &BridgeSessions) {
         let name = text(client.id).filter(|id| !id.is_empty() && !self.sessions.contains_key(client.id));
         let Some(client_id) = name else { return self.imported.report.skip(Reason::InvalidClient, client.id) };
+        let bridge = bridges.get(client_id);
         // If the interval is unlimited, a time exists only because persistent_client_expiration limits it.
         let expiry_interval_s = match client.expires_at_s {
+            // Mosquitto stores no interval for its bridges.
+            _ if bridge.is_some() => u32::MAX,
             0 => client.expiry_interval_s,
             at_s if at_s.saturating_mul(1000) <= self.import_time.now_ms => {
                 return self.imported.report.skip(Reason::SessionExpired, client.id);
@@ -100,8 +111,8 @@ impl<'a> Importer<'_, 'a> {
             return self.imported.report.skip(Reason::CleanSession, client.id);
         }
         let number = SessionNumber(self.sessions.len() as u64 + 1);
-        let mount_point = mount_points.get(&client.port).map(String::as_str);
-        let client_id = &*session_name(mount_point, client_id);
+        let mount_point = mount_points.get(&client.port).map(String::as_str).filter(|_| bridge.is_none());
+        let client_id = &*session_name(mount_point, bridge.map_or(client_id, String::as_str));
         let opened = Record::Opened { session: number, client_id, at_ms: self.import_time.written_at_ms };
         if self.imported.replay.apply(&opened).is_ok() {
             self.sessions.insert(client.id, number);

@@ -16,5 +16,5 @@ mod unreleased;
 
 pub use database::{Client, Database, Delivery, Direction, State, StoredMessage, Subscription, is_database, is_sqlite};
 pub use error::{DatabaseError, Fault};
-pub use importer::{Import, ImportTime, MountPoints, import_database};
+pub use importer::{BridgeSessions, Import, ImportTime, MountPoints, import_database};
 pub use report::{Reason, Report};

@@ -7,16 +7,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tautwire_durable::{
-    CompactionTarget, Compactor, Recovery, RecoveryError, SessionNumbers, ShardLog, SnapshotHead, SpillStore,
-    is_overdue, read_snapshot, write_snapshot,
+    CompactionTarget, Compactor, Recovery, RecoveryError, SessionNumbers, ShardLog, SkippedRecords, SnapshotHead,
+    SnapshotInfo, SpillStore, is_overdue, read_snapshot, write_snapshot,
 };
 use tautwire_engine::{RestoreError, Shard, Shared, restore};
 use tautwire_journal::{
-    Directory, DirectoryUsage, Disk, Epoch, LOCK_NAME, LockedDirectory, Log, LogEnd, LogError, LogId, OnDamage,
-    Position, RESERVE_BYTES, RESERVE_NAME, SEGMENT_DEFAULT_BYTES, SPARE_SEGMENTS_MAX, Settings, WriterHandle,
-    WriterThread,
+    Damage, Directory, DirectoryUsage, Disk, Epoch, LOCK_NAME, LockedDirectory, Log, LogEnd, LogError, LogId, OnDamage,
+    Position, RESERVE_BYTES, RESERVE_NAME, SEGMENT_DEFAULT_BYTES, SPARE_SEGMENTS_MAX, Settings, ShardNumber,
+    WriterHandle, WriterThread,
 };
-use tautwire_message::{Durations, Spilled};
+use tautwire_message::Durations;
 use tautwire_router::{ShardIndex, random};
 use tautwire_session::{AckLevel, Replay};
 use tautwire_spill::SpillThread;
@@ -159,6 +159,12 @@ enum Cause {
     Spilled(io::Error),
 }
 
+impl From<LogError> for Cause {
+    fn from(error: LogError) -> Cause {
+        Cause::Log(error)
+    }
+}
+
 impl fmt::Display for DataError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "data directory {}: ", self.path.display())?;
@@ -234,126 +240,58 @@ pub(crate) fn open(
     wakers: &[Arc<Waker>],
     clock: Clock,
 ) -> Result<OpenedDirectory, DataError> {
-    let opened = open_and_start(data, listener_configs, shared, wakers, clock);
-    match &opened {
-        // The spill directory belongs to the other broker.
-        Ok(_) | Err(DataError { cause: Cause::Log(LogError::Locked), .. }) => {}
-        Err(_) => spill::remove_folder(data.path),
-    }
-    opened
+    open_and_start(data, listener_configs, shared, wakers, clock).map_err(|cause| {
+        // The spill directory of a locked directory belongs to the other broker.
+        if !matches!(cause, Cause::Log(LogError::Locked)) {
+            spill::remove_folder(data.path);
+        }
+        DataError { path: data.path.to_owned(), cause }
+    })
 }
 
 /// Opens the log in a directory, distributes the restored state to the shards, and starts the threads that write the log and make
 /// snapshots.
-///
-/// # Errors
-/// See [`DataError`]. Nothing is left running.
 fn open_and_start(
     data: DataDirectory<'_>,
     listener_configs: &[ListenerConfig],
     shared: &Shared,
     wakers: &[Arc<Waker>],
     clock: Clock,
-) -> Result<OpenedDirectory, DataError> {
+) -> Result<OpenedDirectory, Cause> {
     let DataDirectory { path, on_damage, limit_bytes, lock } = data;
-    let acks = shared.config_cell.current().settings.acks.clone();
-    let levels = listener_configs.iter().map(|listen| listen.ack_level).chain(acks.levels());
-    // Some acknowledgements wait only until the operating system has the data.
-    let write_before_sync = levels.into_iter().any(|level| level == AckLevel::Os);
-    let failed = |cause| DataError { path: path.to_owned(), cause };
-    let log_failed = |error| failed(Cause::Log(error));
-    let disk = Directory::open(path).map_err(|error| log_failed(error.into()))?;
-    let spill_failed = |error| failed(Cause::Spilled(error));
+    let disk = Directory::open(path).map_err(LogError::from)?;
     // Lock before any change, because another broker may use the directory.
-    let held =
-        lock.and_then(DataLock::take_directory).map_or_else(|| LockedDirectory::take(&disk), Ok).map_err(log_failed)?;
-    let mut room_bytes = held.available_bytes().map_err(log_failed)?;
-    if room_bytes < SPACE_MIN_BYTES && held.release_reserve().map_err(log_failed)? {
-        log::warn!(
-            "data directory {}: the disk is full ({room_bytes} bytes are free); the broker starts with its reserve of {} MiB, \
-             which the next start does not have: free some space",
-            path.display(),
-            RESERVE_BYTES >> 20
-        );
-        room_bytes = held.available_bytes().map_err(log_failed)?;
-    }
-    let mut recovery_spill = RecoverySpill::open(path, shared).map_err(spill_failed)?;
-    let mut recovery = Recovery::new(Some(shared.memory.ledger(0).clone())).spill_into(&mut recovery_spill);
-    if on_damage == OnDamage::Skip {
-        recovery.skip_inconsistent_records();
-    }
-    let snapshot = read_snapshot(&disk, &mut recovery).map_err(log_failed)?;
-    if on_damage == OnDamage::Refuse {
-        snapshot.damaged.iter().for_each(|name| log::warn!("data directory {}: {name} is damaged", path.display()));
-    }
-    let covered = snapshot.covered;
-    let segment_bytes = segment_bytes(room_bytes);
+    let held = lock.and_then(DataLock::take_directory).map_or_else(|| LockedDirectory::take(&disk), Ok)?;
+    let segment_bytes = segment_bytes(available_bytes(path, &held)?);
+    let write_before_sync = is_written_before_sync(listener_configs, shared);
     let settings = Settings { segment_bytes, on_damage, write_before_sync, has_reserve: true };
-    let opened = Log::open_locked(held, settings, covered, epoch(), LogId(random()), clock.now_ms(), |frame| {
-        recovery.frame(frame.body).map_err(|error| recovery_error_text(&error))
-    });
-    let (log, found) = opened.map_err(|error| match (error, snapshot.damaged.first()) {
-        // The frames that the damaged snapshot covered are no longer in the log, so the snapshot is the cause.
-        (LogError::Damaged(_), Some(name)) => log_failed(LogError::SnapshotDamaged(name.as_str().into())),
-        (error, _) => log_failed(error),
-    })?;
-    let last_ms = snapshot.written_at_ms.max(found.written_at_ms).max(recovery.last_ms());
-    let (clock, set_back) = clock.not_before(last_ms);
-    if set_back > CLOCK_STEP_REPORTED_MIN {
-        log::warn!(
-            "the system clock was set back by at least {} s since the last run; expiry times continue from the time of that run",
-            set_back.as_secs()
-        );
+    let mut spill = RecoverySpill::open(path, shared).map_err(Cause::Spilled)?;
+    let recovery = Recovery::new(Some(shared.memory.ledger(0).clone())).spill_into(&mut spill);
+    let mut restored = RestoredLog::read(path, &disk, held, settings, recovery, clock)?;
+    if restored.log_losses(path) {
+        restored.write_snapshot(&disk, &mut spill)?;
     }
-    let skipped_records = recovery.skipped_records().cloned();
-    let replay = recovery.finish();
-    log_recovery(path, &found.end, &replay);
-    let id = log.id();
-    let mut snapshot_bytes = snapshot.bytes;
-    let mut covered = covered;
-    let is_overdue = is_overdue(log.held_bytes(), snapshot_bytes);
-    if is_overdue {
-        log::info!(
-            "data directory {}: the journal has {} MiB because no earlier run completed a snapshot; making one now",
-            path.display(),
-            log.held_bytes() >> 20
-        );
-    }
-    if data_loss::log_losses(path, &snapshot, &found.damage, skipped_records.as_ref(), &replay) || is_overdue {
-        // A new snapshot prevents that the same losses are found again, and that the compactor has to handle them.
-        covered = log.durable();
-        let read = |spilled: &Spilled| recovery_spill.read(spilled);
-        let head = SnapshotHead { log: id, epoch: epoch(), covered, now_ms: clock.now_ms() };
-        let written = write_snapshot(&replay, &disk, head, read, || true);
-        snapshot_bytes = written.map_err(log_failed)?.unwrap_or_default();
-    }
+    let RestoredLog { log, replay, snapshot, clock, .. } = restored;
 
-    let shard_wakers = wakers;
-    let wakers = wakers.to_vec();
-    let count = wakers.len();
-    let wake = move |shard: tautwire_journal::ShardNumber| {
-        if let Some(waker) = wakers.get(usize::from(shard.0)) {
-            waker.wake();
-        }
-    };
-    let (writer, ports) = WriterThread::start(log, count as u16, wake, move || clock.now_ms()).map_err(log_failed)?;
+    let id = log.id();
+    let (writer, ports) = WriterThread::start(log, wakers.len() as u16, wake(wakers), move || clock.now_ms())?;
     // Release segments covered by a snapshot that was finished when the previous run ended.
-    writer.handle().release(covered);
-    writer.handle().set_snapshot_bytes(snapshot_bytes);
-    let default_limit_bytes = default_limit(&disk, path, segment_bytes).map_err(log_failed)?;
+    writer.handle().release(snapshot.covered);
+    writer.handle().set_snapshot_bytes(snapshot.bytes);
+    let default_limit_bytes = default_limit(&disk, path, segment_bytes)?;
     writer.handle().set_limit(disk_limit(limit_bytes, default_limit_bytes));
     let last = replay.last_session();
     let shard = |(index, port)| {
-        let journal = ShardLog::new(port, SessionNumbers::above(last, index, count));
+        let journal = ShardLog::new(port, SessionNumbers::above(last, index, wakers.len()));
         Shard::new(ShardIndex(index as u8), shared.clone(), journal, clock.now_ms())
     };
     let mut shards: Vec<_> = ports.into_iter().enumerate().map(shard).collect();
-    let spill_thread = recovery_spill.start(shared, &mut shards, shard_wakers).map_err(spill_failed)?;
+    let spill_thread = spill.start(shared, &mut shards, wakers).map_err(Cause::Spilled)?;
     let replayed = replay.finish();
     let (sessions, retained) = (replayed.sessions.len(), replayed.retained.iter().count());
     let (sessions, retained) = (counted(sessions, "session"), counted(retained, "retained message"));
     log::info!("the data directory holds {sessions} and {retained}");
-    restore(&mut shards, replayed, clock.now_ms()).map_err(|error| failed(Cause::Restore(error)))?;
+    restore(&mut shards, replayed, clock.now_ms()).map_err(Cause::Restore)?;
     // Free the memory that reading the log took.
     heap::trim();
     let (folder, limit_bytes) = (path.to_owned(), shared.config_cell.current().settings.spill_bytes);
@@ -361,9 +299,115 @@ fn open_and_start(
     let new_store = move || Ok(Box::new(SnapshotSpill::open(&folder, limit_bytes, &account)?) as Box<dyn SpillStore>);
     let (writer_handle, new_store) = (writer.handle(), Box::new(new_store));
     let target = CompactionTarget { disk, log: id, writer: writer_handle, new_store, freed: Box::new(heap::trim) };
-    let compactor = Compactor::start(target, epoch, move || clock.now_ms());
-    let compactor = compactor.map_err(|error| failed(Cause::Thread(error)))?;
+    let compactor = Compactor::start(target, epoch, move || clock.now_ms()).map_err(Cause::Thread)?;
     Ok(OpenedDirectory { data: Data { compactor, writer }, spill_thread, shards, clock, default_limit_bytes })
+}
+
+/// Returns the space for the log. Releases the reserve if the disk is full.
+fn available_bytes(path: &Path, held: &LockedDirectory<Directory>) -> Result<u64, LogError> {
+    let room_bytes = held.available_bytes()?;
+    if room_bytes >= SPACE_MIN_BYTES || !held.release_reserve()? {
+        return Ok(room_bytes);
+    }
+    log::warn!(
+        "data directory {}: the disk is full ({room_bytes} bytes are free); the broker starts with its reserve of {} MiB, \
+         which the next start does not have: free some space",
+        path.display(),
+        RESERVE_BYTES >> 20
+    );
+    held.available_bytes()
+}
+
+/// Whether some acknowledgements wait only until the operating system has the data.
+fn is_written_before_sync(listener_configs: &[ListenerConfig], shared: &Shared) -> bool {
+    let acks = shared.config_cell.current().settings.acks.clone();
+    listener_configs.iter().map(|listen| listen.ack_level).chain(acks.levels()).any(|level| level == AckLevel::Os)
+}
+
+/// Returns what wakes the thread of a shard.
+fn wake(wakers: &[Arc<Waker>]) -> impl Fn(ShardNumber) + Send + 'static {
+    let wakers = wakers.to_vec();
+    move |shard| {
+        if let Some(waker) = wakers.get(usize::from(shard.0)) {
+            waker.wake();
+        }
+    }
+}
+
+/// The log of the previous run, and the state it holds.
+struct RestoredLog {
+    log: Log<Directory>,
+    replay: Replay,
+    snapshot: SnapshotInfo,
+    damage: Vec<Damage>,
+    skipped_records: Option<SkippedRecords>,
+    /// Not before any time in the log.
+    clock: Clock,
+}
+
+impl RestoredLog {
+    /// Reads the snapshot and the log after it.
+    fn read(
+        path: &Path,
+        disk: &Directory,
+        held: LockedDirectory<Directory>,
+        settings: Settings,
+        mut recovery: Recovery<'_>,
+        clock: Clock,
+    ) -> Result<RestoredLog, LogError> {
+        if settings.on_damage == OnDamage::Skip {
+            recovery.skip_inconsistent_records();
+        }
+        let snapshot = read_snapshot(disk, &mut recovery)?;
+        if settings.on_damage == OnDamage::Refuse {
+            snapshot.damaged.iter().for_each(|name| log::warn!("data directory {}: {name} is damaged", path.display()));
+        }
+        let id = LogId(random());
+        let opened = Log::open_locked(held, settings, snapshot.covered, epoch(), id, clock.now_ms(), |frame| {
+            recovery.frame(frame.body).map_err(|error| recovery_error_text(&error))
+        });
+        let (log, found) = opened.map_err(|error| match (error, snapshot.damaged.first()) {
+            // The frames that the damaged snapshot covered are no longer in the log, so the snapshot is the cause.
+            (LogError::Damaged(_), Some(name)) => LogError::SnapshotDamaged(name.as_str().into()),
+            (error, _) => error,
+        })?;
+        let last_ms = snapshot.written_at_ms.max(found.written_at_ms).max(recovery.last_ms());
+        let (clock, set_back) = clock.not_before(last_ms);
+        if set_back > CLOCK_STEP_REPORTED_MIN {
+            log::warn!(
+                "the system clock was set back by at least {} s since the last run; expiry times continue from the time of that run",
+                set_back.as_secs()
+            );
+        }
+        let skipped_records = recovery.skipped_records().cloned();
+        let replay = recovery.finish();
+        log_recovery(path, &found.end, &replay);
+        Ok(RestoredLog { log, replay, snapshot, damage: found.damage, skipped_records, clock })
+    }
+
+    /// Logs what is lost, and whether a snapshot is overdue. Returns whether a snapshot is to be made now: it prevents that the same losses
+    /// are found again, and that the compactor has to handle them.
+    fn log_losses(&self, path: &Path) -> bool {
+        let RestoredLog { log, replay, snapshot, damage, skipped_records, .. } = self;
+        let is_overdue = is_overdue(log.held_bytes(), snapshot.bytes);
+        if is_overdue {
+            log::info!(
+                "data directory {}: the journal has {} MiB because no earlier run completed a snapshot; making one now",
+                path.display(),
+                log.held_bytes() >> 20
+            );
+        }
+        data_loss::log_losses(path, snapshot, damage, skipped_records.as_ref(), replay) || is_overdue
+    }
+
+    /// Writes a snapshot of the restored state.
+    fn write_snapshot(&mut self, disk: &Directory, spill: &mut RecoverySpill) -> Result<(), LogError> {
+        let covered = self.log.durable();
+        let head = SnapshotHead { log: self.log.id(), epoch: epoch(), covered, now_ms: self.clock.now_ms() };
+        let written = write_snapshot(&self.replay, disk, head, |spilled| spill.read(spilled), || true)?;
+        (self.snapshot.covered, self.snapshot.bytes) = (covered, written.unwrap_or_default());
+        Ok(())
+    }
 }
 
 fn recovery_error_text(error: &RecoveryError) -> Box<str> {

@@ -8,7 +8,7 @@ use tautwire_engine::{
 };
 
 use crate::admin_queries::{self, QueryDeadline, QueryError};
-use crate::broker::Control;
+use crate::control::Control;
 use crate::inbox::{Command, Inbox, PublishError};
 
 /// The pause before a removal continues after a thread or the log was full.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tautwire_engine::{ConfigSnapshot, Tap, Tracer};
 
-use crate::broker::Control;
+use crate::control::Control;
 
 /// Keeps a tap active until dropped.
 pub struct TapGuard {

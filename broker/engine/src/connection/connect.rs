@@ -235,8 +235,8 @@ impl<M: Mode> Shard<M> {
         let connection = &self.state.connections[index];
         let identity = identity_of(connection.auth_state());
         let requested = identity.and_then(|identity| identity.client_id.as_deref()).unwrap_or(connect.client_id);
-        let is_internal = connection.origin().is_some_and(|origin| origin.identity().is_some());
-        if requested.starts_with(RESERVED_CLIENT_ID_PREFIX) && !is_internal {
+        let is_internal = || connection.origin().is_some_and(|origin| origin.identity().is_some());
+        if requested.starts_with(RESERVED_CLIENT_ID_PREFIX) && !is_internal() {
             return Err(ConnectRefusal(
                 ConnectReason::ClientIdentifierNotValid,
                 "client identifiers that begin with bridge/ are reserved".into(),

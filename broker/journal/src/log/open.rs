@@ -55,7 +55,7 @@ impl<D: Disk> Log<D> {
         epoch: Epoch,
         new_id: LogId,
         now_ms: u64,
-        mut visit: impl FnMut(Frame<'_>) -> Result<(), Box<str>>,
+        visit: impl FnMut(Frame<'_>) -> Result<(), Box<str>>,
     ) -> Result<(Log<D>, OpenReport), LogError> {
         settings.check()?;
         let LockedDirectory { disk, lock } = directory;
@@ -67,18 +67,7 @@ impl<D: Disk> Log<D> {
             disk.remove(&unfinished)?;
         }
         let mut reader = Reader::of_log(disk, &names, known, covered)?;
-        let mut damage = Vec::new();
-        while let Some(step) = reader.step()? {
-            match step {
-                Step::Frame(frame) => {
-                    visit(frame).map_err(|cause| LogError::Refused { at: frame.position, cause })?;
-                }
-                Step::Damage(found) if settings.on_damage == OnDamage::Refuse => {
-                    return Err(LogError::Damaged(found.into()));
-                }
-                Step::Damage(found) => damage.push(found),
-            }
-        }
+        let damage = read_all(&mut reader, settings.on_damage, visit)?;
         let end = reader.end().cloned().unwrap_or(LogEnd { last: covered, closed: false, torn: None });
         let id = known.map_or(new_id, |version| version.log);
         let segments = reader.into_segments();
@@ -93,9 +82,7 @@ impl<D: Disk> Log<D> {
         let (number, base) = segments.next();
         let number = number.max(SegmentNumber(known.map_or(0, |version| version.last_created.0).saturating_add(1)));
         // A snapshot may be newer than the rest of the log, and so may the position up to which data is known to be lost.
-        let past =
-            |position: Position| Position((position.0 / BLOCK_BYTES as u64 + 1).saturating_mul(BLOCK_BYTES as u64));
-        let base = if end.last > Position::START { base.max(past(covered.max(end.last))) } else { base };
+        let base = if end.last > Position::START { base.max(next_block(covered.max(end.last))) } else { base };
         let (retired, mut spares) = sort_files(disk, &names, segments, end.last, settings.segment_bytes)?;
         let header = Header {
             kind: FileKind::Segment,
@@ -130,6 +117,30 @@ impl<D: Disk> Log<D> {
         };
         Ok((log, OpenReport { end, damage, written_at_ms }))
     }
+}
+
+/// Passes all frames to `visit`, and returns the damage between them.
+fn read_all<D: Disk>(
+    reader: &mut Reader<D>,
+    on_damage: OnDamage,
+    mut visit: impl FnMut(Frame<'_>) -> Result<(), Box<str>>,
+) -> Result<Vec<Damage>, LogError> {
+    let mut damage = Vec::new();
+    while let Some(step) = reader.step()? {
+        match step {
+            Step::Frame(frame) => {
+                visit(frame).map_err(|cause| LogError::Refused { at: frame.position, cause })?;
+            }
+            Step::Damage(found) if on_damage == OnDamage::Refuse => return Err(LogError::Damaged(found.into())),
+            Step::Damage(found) => damage.push(found),
+        }
+    }
+    Ok(damage)
+}
+
+/// The start of the block after a position.
+fn next_block(position: Position) -> Position {
+    Position((position.0 / BLOCK_BYTES as u64 + 1).saturating_mul(BLOCK_BYTES as u64))
 }
 
 /// Whether a segment has valid frames, or lost data.

@@ -1,7 +1,7 @@
 //! Any file is read or refused, and an imported state can be written and read again.
 
 use proptest::prelude::*;
-use tautwire_mosquitto::{Database, MountPoints, import_database};
+use tautwire_mosquitto::{BridgeSessions, Database, MountPoints, import_database};
 use tautwire_session::{Record, Replay};
 
 use crate::IMPORT_TIME;
@@ -9,7 +9,7 @@ use crate::writer::{MessageOptions, Writer};
 
 fn check(bytes: &[u8]) {
     let Ok(database) = Database::read(bytes) else { return };
-    let imported = import_database(&database, IMPORT_TIME, &MountPoints::new());
+    let imported = import_database(&database, IMPORT_TIME, &MountPoints::new(), &BridgeSessions::new());
     let mut again = Replay::default();
     let records = records_of(&imported.state, |record| again.apply(record).expect("the records belong together"));
     assert_eq!(records_of(&again, |_| {}), records);

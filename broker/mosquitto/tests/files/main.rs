@@ -4,7 +4,7 @@ mod any;
 mod real;
 mod writer;
 
-use tautwire_mosquitto::{Database, Fault, Import, ImportTime, MountPoints, Reason, import_database};
+use tautwire_mosquitto::{BridgeSessions, Database, Fault, Import, ImportTime, MountPoints, Reason, import_database};
 use tautwire_protocol::{PacketId, QoS};
 use tautwire_session::{ReplayedState, Resend, Session, split_session_name};
 use writer::{MessageOptions, Writer};
@@ -14,7 +14,12 @@ const IMPORT_TIME: ImportTime = ImportTime { now_ms: NOW_MS, written_at_ms: NOW_
 const NEVER: u32 = u32::MAX;
 
 fn import_file(writer: &Writer) -> Import {
-    import_database(&Database::read(&writer.bytes).expect("a valid file"), IMPORT_TIME, &MountPoints::new())
+    import_database(
+        &Database::read(&writer.bytes).expect("a valid file"),
+        IMPORT_TIME,
+        &MountPoints::new(),
+        &BridgeSessions::new(),
+    )
 }
 
 fn finished(imported: Import) -> ReplayedState {
@@ -82,7 +87,8 @@ fn a_session_belongs_to_the_mount_point_of_its_listener() {
     file.subscription("c", "factory-1/a", 0, 1, 0);
     let database = Database::read(&file.bytes).expect("a valid file");
     let names = |mount_points| {
-        let sessions = finished(import_database(&database, IMPORT_TIME, &mount_points)).sessions;
+        let sessions =
+            finished(import_database(&database, IMPORT_TIME, &mount_points, &BridgeSessions::new())).sessions;
         let named: Vec<_> = sessions.iter().map(|found| split_session_name(found.session.name())).collect();
         assert!(sessions[0].session.subscriptions().get("factory-1/a").is_some());
         named.iter().map(|(mount_point, id)| (mount_point.map(str::to_owned), (*id).to_owned())).collect::<Vec<_>>()
@@ -91,6 +97,22 @@ fn a_session_belongs_to_the_mount_point_of_its_listener() {
     assert_eq!(names(mounted), [(Some("factory-1/".to_owned()), "c".to_owned())]);
     let of_another = MountPoints::from([(1884, "factory-1/".to_owned())]);
     assert_eq!(names(of_another), [(None, "c".to_owned())]);
+}
+
+/// Mosquitto stores no expiry interval for its bridges, as for sessions that end with their connection.
+#[test]
+fn the_session_of_a_bridge_gets_its_new_name() {
+    let mut file = Writer::new(6);
+    file.client("local.host.cloud", 0, 0, 0);
+    file.subscription("local.host.cloud", "a/#", 0, 1, 0);
+    file.client("other", 0, 0, 0);
+    let database = Database::read(&file.bytes).expect("a valid file");
+    let bridges = BridgeSessions::from([("local.host.cloud".to_owned(), "bridge/cloud".to_owned())]);
+    let mount_points = MountPoints::from([(1883, "factory-1/".to_owned()), (0, "factory-2/".to_owned())]);
+    let sessions = finished(import_database(&database, IMPORT_TIME, &mount_points, &bridges)).sessions;
+    let [bridge] = &sessions[..] else { panic!("{sessions:?}") };
+    assert_eq!((bridge.session.name(), bridge.session.expiry_interval_s()), ("bridge/cloud", NEVER));
+    assert!(bridge.session.subscriptions().get("a/#").is_some());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A file that Mosquitto itself has written.
 
-use tautwire_mosquitto::{Database, MountPoints, State, import_database};
+use tautwire_mosquitto::{BridgeSessions, Database, MountPoints, State, import_database};
 use tautwire_protocol::PacketId;
 
 use crate::{IMPORT_TIME, queued, resent};
@@ -37,7 +37,12 @@ fn a_mosquitto_file_is_read_completely() {
 #[test]
 fn all_mosquitto_state_is_imported() {
     let bytes = bytes();
-    let imported = import_database(&Database::read(&bytes).expect("is complete"), IMPORT_TIME, &MountPoints::new());
+    let imported = import_database(
+        &Database::read(&bytes).expect("is complete"),
+        IMPORT_TIME,
+        &MountPoints::new(),
+        &BridgeSessions::new(),
+    );
     let report = &imported.report;
     assert_eq!(report.skipped().count(), 0, "{report:?}");
     assert_eq!((report.sessions, report.subscriptions), (3, 2));

@@ -54,7 +54,7 @@ pub(super) fn test(call: &mut RequestContext<'_, '_>) -> Result<Response, Respon
 
 fn name_of(call: &RequestContext<'_, '_>) -> Result<String, Response> {
     Query::parse(&call.head.query)?.finish("none")?;
-    decoded(call.name(0)).map(Into::into).map_err(|why| bad_request(&format!("the name of the bridge: {why}")))
+    decoded(call.name(0)).map_err(|why| bad_request(&format!("the name of the bridge: {why}")))
 }
 
 fn no_bridge() -> Response {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tautwire_engine::{Latencies, Totals};
 use tautwire_memory::Kind;
@@ -38,6 +38,16 @@ struct Metric {
     meaning: &'static str,
     is_gauge: bool,
     value: u64,
+}
+
+impl Metric {
+    fn gauge(name: &'static str, meaning: &'static str, value: u64) -> Metric {
+        Metric { name, meaning, is_gauge: true, value }
+    }
+
+    fn counter(name: &'static str, meaning: &'static str, value: u64) -> Metric {
+        Metric { name, meaning, is_gauge: false, value }
+    }
 }
 
 pub(super) fn answer(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
@@ -137,29 +147,46 @@ fn prefers_json(accept: &str) -> bool {
 }
 
 fn collect(admin: &AdminState) -> Vec<Metric> {
+    let node = admin.reloader.node();
+    let mut metrics = of_engine(admin);
+    metrics.extend(of_broker(admin));
+    metrics.extend(admin.control.data().iter().flat_map(of_data));
+    let memory = admin.control.memory();
+    metrics.extend(Kind::ALL.iter().map(|kind| Metric::gauge(kind.gauge(), kind.meaning(), memory.held(*kind))));
+    let cached = admin.reloader.authenticator().verified().count() as u64;
+    metrics.push(Metric::gauge("auth_cached_passwords", "Passwords in the cache of verified passwords.", cached));
+    metrics.extend(node.into_iter().flat_map(of_cluster));
+    metrics.extend(of_authentication(admin));
+    metrics.extend(of_contracts_and_log(admin));
+    metrics.extend(of_admin_api(admin));
+    let listed = admin.reloader.telemetry().counters().into_iter().chain(node.map(Node::counters).unwrap_or_default());
+    metrics.extend(listed.map(|(name, meaning, value)| Metric::counter(name, meaning, value)));
+    metrics
+}
+
+fn of_engine(admin: &AdminState) -> Vec<Metric> {
     let mut metrics = Vec::new();
     let mut meanings = Totals::DESCRIPTIONS.iter();
     admin.control.totals().each(|name, value| {
         let meaning = meanings.next().map_or("", |(_, meaning)| meaning);
         metrics.push(Metric { name, meaning, is_gauge: GAUGES.contains(&name), value });
     });
-    let (retained, retained_bytes) = admin.control.retained();
-    let counters = &admin.counters;
-    let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
-    let contracts = admin.control.contracts().contracts().len();
-    let settings = admin.control.settings();
-    let gauges = [
+    metrics
+}
+
+fn of_broker(admin: &AdminState) -> [Metric; 11] {
+    let AdminState { control, connections, counters, started, .. } = admin;
+    let (retained, retained_bytes) = control.retained();
+    let settings = control.settings();
+    let contracts = control.contracts().contracts().len();
+    [
         ("retained_messages", "Retained messages.", retained as u64),
         ("retained_bytes", "Bytes of retained messages counted against the limit.", retained_bytes as u64),
-        (
-            "memory_retained_bytes",
-            "Memory of retained messages and their topic tree.",
-            admin.control.retained_held_bytes(),
-        ),
+        ("memory_retained_bytes", "Memory of retained messages and their topic tree.", control.retained_held_bytes()),
         (
             "memory_used_bytes",
             "Memory held on behalf of clients, counted against memory_limit_bytes.",
-            admin.control.memory_bytes(),
+            control.memory_bytes(),
         ),
         (
             "memory_limit_bytes",
@@ -168,45 +195,18 @@ fn collect(admin: &AdminState) -> Vec<Metric> {
         ),
         ("connections_limit", "Limit for open connections: limits.connections.", settings.connections as u64),
         ("contracts", "Contracts in effect.", contracts as u64),
-        ("admin_connections", "Open connections to the admin API.", admin.connections.count() as u64),
+        ("admin_connections", "Open connections to the admin API.", connections.count() as u64),
         ("admin_sessions", "Login sessions of the admin API.", admin.session_count() as u64),
         ("admin_taps", "Open taps.", counters.taps.load(Ordering::Relaxed) as u64),
-        ("uptime_seconds", "Seconds since the broker started.", admin.started.elapsed().as_secs()),
-    ];
-    metrics.extend(gauges.map(|(name, meaning, value)| Metric { name, meaning, is_gauge: true, value }));
-    if let Some(data) = admin.control.data() {
-        metrics.extend(of_data(&data));
-    }
-    metrics.extend(Kind::ALL.iter().map(|kind| Metric {
-        name: kind.gauge(),
-        meaning: kind.meaning(),
-        is_gauge: true,
-        value: admin.control.memory().held(*kind),
-    }));
-    let WorkerCounters { done, refused, abandoned } = admin.reloader.authenticator().counters();
-    let verified = admin.reloader.authenticator().verified();
-    metrics.push(Metric {
-        name: "auth_cached_passwords",
-        meaning: "Passwords in the cache of verified passwords.",
-        is_gauge: true,
-        value: verified.count() as u64,
-    });
-    let (changes, changes_refused) = admin.store.changes();
-    let logins = [
-        ("admin_logins", "Logins to the admin API.", count(&counters.logins)),
-        ("admin_logins_refused", "Refused logins: unknown token or wrong password.", count(&counters.logins_refused)),
-        (
-            "admin_logins_throttled",
-            "Logins rejected unchecked because too many had failed before.",
-            count(&counters.logins_slowed),
-        ),
-        (
-            "admin_sessions_evicted",
-            "Login sessions ended to make room for new ones.",
-            count(&counters.sessions_displaced),
-        ),
-    ];
-    let counters = [
+        ("uptime_seconds", "Seconds since the broker started.", started.elapsed().as_secs()),
+    ]
+    .map(|(name, meaning, value)| Metric::gauge(name, meaning, value))
+}
+
+fn of_authentication(admin: &AdminState) -> [Metric; 4] {
+    let authenticator = admin.reloader.authenticator();
+    let WorkerCounters { done, refused, abandoned } = authenticator.counters();
+    [
         (
             "auth_requests",
             "Authentication steps done by the worker threads: password hashes, signatures, requests to hooks.",
@@ -216,31 +216,45 @@ fn collect(admin: &AdminState) -> Vec<Metric> {
         (
             "auth_password_cache_hits",
             "Password checks answered from the cache without computing a hash.",
-            verified.hits(),
+            authenticator.verified().hits(),
         ),
         (
             "auth_requests_canceled",
             "Clients that disconnected while they waited for an authentication step.",
             abandoned,
         ),
-        ("contract_changes", "Times the contracts were changed or reloaded.", changes),
-        ("contract_changes_refused", "Changes of the contracts refused because of an error.", changes_refused),
-        (
+    ]
+    .map(|(name, meaning, value)| Metric::counter(name, meaning, value))
+}
+
+fn of_contracts_and_log(admin: &AdminState) -> [Metric; 3] {
+    let (changes, refused) = admin.store.changes();
+    let suppressed = crate::log::suppressed_lines();
+    [
+        Metric::counter("contract_changes", "Times the contracts were changed or reloaded.", changes),
+        Metric::counter("contract_changes_refused", "Changes of the contracts refused because of an error.", refused),
+        Metric::counter(
             "log_lines_suppressed",
             "Log lines suppressed as repetitions: log.rate_limit_burst.",
-            crate::log::suppressed_lines(),
+            suppressed,
         ),
+    ]
+}
+
+fn of_admin_api(AdminState { counters, connections, .. }: &AdminState) -> [Metric; 12] {
+    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    [
         ("admin_requests", "Requests to the admin API.", count(&counters.requests)),
         ("admin_requests_refused", "Requests to the admin API answered with an error.", count(&counters.refused)),
         (
             "admin_connections_evicted",
             "Connections to the admin API closed to make room; the one that has waited longest goes first.",
-            admin.connections.evicted(),
+            connections.evicted(),
         ),
         (
             "admin_connections_refused",
             "Connections to the admin API refused because all others were busy.",
-            admin.connections.refused(),
+            connections.refused(),
         ),
         (
             "admin_request_timeouts",
@@ -254,56 +268,58 @@ fn collect(admin: &AdminState) -> Vec<Metric> {
             count(&counters.tap_messages_skipped),
         ),
         ("admin_messages_published", "Messages published through the admin API.", count(&counters.messages_published)),
-    ];
-    let counters = counters.into_iter().chain(logins).chain(admin.reloader.telemetry().counters());
-    let node = admin.reloader.node();
-    let counters = counters.chain(node.map(Node::counters).unwrap_or_default());
-    metrics.extend(node.map(of_cluster).into_iter().flatten());
-    metrics.extend(counters.map(|(name, meaning, value)| Metric { name, meaning, is_gauge: false, value }));
-    metrics
+        ("admin_logins", "Logins to the admin API.", count(&counters.logins)),
+        ("admin_logins_refused", "Refused logins: unknown token or wrong password.", count(&counters.logins_refused)),
+        (
+            "admin_logins_throttled",
+            "Logins rejected unchecked because too many had failed before.",
+            count(&counters.logins_slowed),
+        ),
+        (
+            "admin_sessions_evicted",
+            "Login sessions ended to make room for new ones.",
+            count(&counters.sessions_displaced),
+        ),
+    ]
+    .map(|(name, meaning, value)| Metric::counter(name, meaning, value))
 }
 
 fn of_cluster(node: &Node) -> [Metric; 4] {
-    let metric = |name, meaning, is_gauge, value| Metric { name, meaning, is_gauge, value };
     let SharedConfigStatus { held, refused, refusals, .. } = node.sharing();
+    let is_lagging = u64::from(!refused.is_empty());
     [
-        metric(
+        Metric::gauge(
             "cluster_serving",
             "1 while this broker may serve clients of the cluster.",
-            true,
             u64::from(node.accepts_clients()),
         ),
-        metric("cluster_configuration", "Revision of the shared configuration that is in effect.", true, held),
-        metric(
+        Metric::gauge("cluster_configuration", "Revision of the shared configuration that is in effect.", held),
+        Metric::gauge(
             "cluster_configuration_lagging",
             "1 while this broker cannot apply the latest shared configuration and accepts no new clients.",
-            true,
-            u64::from(!refused.is_empty()),
+            is_lagging,
         ),
-        metric(
+        Metric::counter(
             "cluster_configurations_refused",
             "Revisions of the shared configuration that this broker could not apply.",
-            false,
             refusals,
         ),
     ]
 }
 
 fn of_data(data: &DataState) -> [Metric; 7] {
-    let gauge = |name, meaning, value| Metric { name, meaning, is_gauge: true, value };
     [
-        gauge("data_log_bytes", "Size of the log on disk.", data.log_bytes),
-        gauge("data_snapshot_bytes", "Size of the last snapshot on disk.", data.snapshot_bytes),
-        gauge("data_limit_bytes", "Limit for the size of log and snapshot.", data.limit_bytes),
-        gauge("data_full", "1 while writes are refused for lack of disk space.", u64::from(data.is_full)),
-        gauge("data_failed", "1 after a disk failure, until a restart.", u64::from(data.failure.is_some())),
-        Metric { name: "data_syncs", meaning: "Sync operations on the log.", is_gauge: false, value: data.syncs },
-        Metric {
-            name: "data_snapshot_failures",
-            meaning: "Failed snapshots, after which the log keeps growing.",
-            is_gauge: false,
-            value: data.snapshot_failures,
-        },
+        Metric::gauge("data_log_bytes", "Size of the log on disk.", data.log_bytes),
+        Metric::gauge("data_snapshot_bytes", "Size of the last snapshot on disk.", data.snapshot_bytes),
+        Metric::gauge("data_limit_bytes", "Limit for the size of log and snapshot.", data.limit_bytes),
+        Metric::gauge("data_full", "1 while writes are refused for lack of disk space.", u64::from(data.is_full)),
+        Metric::gauge("data_failed", "1 after a disk failure, until a restart.", u64::from(data.failure.is_some())),
+        Metric::counter("data_syncs", "Sync operations on the log.", data.syncs),
+        Metric::counter(
+            "data_snapshot_failures",
+            "Failed snapshots, after which the log keeps growing.",
+            data.snapshot_failures,
+        ),
     ]
 }
 

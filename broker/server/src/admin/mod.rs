@@ -50,7 +50,7 @@ mod violations;
 mod why;
 
 pub(crate) use credentials::{Credentials, CurrentCredentials};
-pub(crate) use listener::AdminListener;
+pub(crate) use listener::{AdminListener, ListenerChange};
 pub(crate) use roles::{Grant, Role};
 pub(crate) use state::AdminState;
 pub(crate) use token::{Token, generate_token, read_text as read_token};

@@ -12,7 +12,7 @@ use tautwire_router::DISPATCHES_MAX;
 use tautwire_session::split_session_name;
 
 use super::clients::{ClientSelector, drop_event};
-use super::query::bad_request;
+use super::query::{Query, bad_request};
 use super::request_context::RequestContext;
 use super::response::{Response, ok};
 use crate::bridges::{BridgePlan, BridgeStatus};
@@ -21,35 +21,9 @@ use crate::time::UtcTime;
 
 /// Explains the delivery of a hypothetical message to the client of a session.
 pub(super) fn answer(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
-    let ClientSelector { name, mut query } = ClientSelector::from_request(call)?;
-    let topic = query.take("topic").ok_or_else(|| bad_request("topic is missing"))?;
-    TopicName::new(&topic).map_err(|error| bad_request(&format!("topic: {error}")))?;
-    let levels = [("0", QoS::AtMostOnce), ("1", QoS::AtLeastOnce), ("2", QoS::ExactlyOnce)];
-    let read = |text: &str| levels.iter().find(|(name, _)| *name == text).map(|(_, qos)| *qos);
-    let qos = query.take_as("qos", "0, 1 or 2", read)?.unwrap_or(QoS::AtLeastOnce);
-    let truth = |text: &str| text.parse::<bool>().ok();
-    let retain = query.take_as("retain", "true or false", truth)?.unwrap_or(false);
-    let payload = query.take("payload").map(String::into_bytes);
-    let size = format!("a number of bytes up to {MAX_PACKET_SIZE_BYTES}");
-    let in_bytes = |text: &str| text.parse::<usize>().ok().filter(|bytes| *bytes <= MAX_PACKET_SIZE_BYTES as usize);
-    let payload_bytes = query.take_as("payload_bytes", &size, in_bytes)?;
-    let publisher = query.take("publisher");
-    query.finish("mount_point, topic, qos, retain, payload, payload_bytes, publisher")?;
-    if payload.is_some() && payload_bytes.is_some() {
-        return Err(bad_request(
-            "payload and payload_bytes are both given: remove payload_bytes, since the payload has its own length",
-        ));
-    }
-    let message = HypotheticalPublish {
-        topic: topic.into(),
-        qos,
-        retain,
-        is_payload_given: payload.is_some(),
-        // The content of these bytes is never used, so they can stay untouched zero pages. An empty payload would delete a retained
-        // message.
-        payload: payload.unwrap_or_else(|| vec![0; payload_bytes.unwrap_or(1)]).into(),
-        publisher: publisher.as_deref().map(Box::from),
-    };
+    let ClientSelector { name, query } = ClientSelector::from_request(call)?;
+    let message = read_message(query)?;
+    let publisher = message.publisher.clone();
     let query = WhyQuery { name: name.as_str().into(), message: message.into() };
     let explained = call.admin.control.why(query, call.query_deadline())?;
     let mut outcome = explained.outcome;
@@ -57,7 +31,7 @@ pub(super) fn answer(call: &mut RequestContext<'_, '_>) -> Result<Response, Resp
     if is_banned(call, &name)? {
         findings.push(banned("banned", split_session_name(&name).1));
     }
-    if let Some(publisher) = publisher.filter(|publisher| *publisher != name)
+    if let Some(publisher) = publisher.filter(|publisher| **publisher != *name)
         && is_banned(call, &publisher)?
     {
         outcome = DeliveryOutcome::DoesNotArrive;
@@ -80,6 +54,38 @@ pub(super) fn answer(call: &mut RequestContext<'_, '_>) -> Result<Response, Resp
     });
     let body = Fields::default().with("outcome", outcome.code()).with("findings", findings.collect::<Vec<_>>());
     Ok(ok(body.with("drops", explained.drops.iter().map(drop_event).collect::<Vec<_>>())))
+}
+
+/// Reads the hypothetical message from the rest of a query string.
+fn read_message(mut query: Query) -> Result<HypotheticalPublish, Response> {
+    let topic = query.take("topic").ok_or_else(|| bad_request("topic is missing"))?;
+    TopicName::new(&topic).map_err(|error| bad_request(&format!("topic: {error}")))?;
+    let levels = [("0", QoS::AtMostOnce), ("1", QoS::AtLeastOnce), ("2", QoS::ExactlyOnce)];
+    let read = |text: &str| levels.iter().find(|(name, _)| *name == text).map(|(_, qos)| *qos);
+    let qos = query.take_as("qos", "0, 1 or 2", read)?.unwrap_or(QoS::AtLeastOnce);
+    let truth = |text: &str| text.parse::<bool>().ok();
+    let retain = query.take_as("retain", "true or false", truth)?.unwrap_or(false);
+    let payload = query.take("payload").map(String::into_bytes);
+    let size = format!("a number of bytes up to {MAX_PACKET_SIZE_BYTES}");
+    let in_bytes = |text: &str| text.parse::<usize>().ok().filter(|bytes| *bytes <= MAX_PACKET_SIZE_BYTES as usize);
+    let payload_bytes = query.take_as("payload_bytes", &size, in_bytes)?;
+    let publisher = query.take("publisher").map(String::into_boxed_str);
+    query.finish("mount_point, topic, qos, retain, payload, payload_bytes, publisher")?;
+    if payload.is_some() && payload_bytes.is_some() {
+        return Err(bad_request(
+            "payload and payload_bytes are both given: remove payload_bytes, since the payload has its own length",
+        ));
+    }
+    Ok(HypotheticalPublish {
+        topic: topic.into(),
+        qos,
+        retain,
+        is_payload_given: payload.is_some(),
+        // The content of these bytes is never used, so they can stay untouched zero pages. An empty payload would delete a retained
+        // message.
+        payload: payload.unwrap_or_else(|| vec![0; payload_bytes.unwrap_or(1)]).into(),
+        publisher,
+    })
 }
 
 /// Whether a ban applies to the client of a session, by its identifier or by its user.
@@ -127,195 +133,167 @@ struct FindingText {
 }
 
 fn describe(finding: &QueryResult) -> FindingText {
-    let finding_text = |code, text: String, remedy| FindingText { code, text, remedy };
+    let (code, remedy) = code_and_remedy(finding);
+    FindingText { code, text: text_of(finding), remedy }
+}
+
+#[rustfmt::skip]
+fn code_and_remedy(finding: &QueryResult) -> (&'static str, &'static str) {
     match finding {
-        QueryResult::NoSession => finding_text(
+        QueryResult::NoSession => (
             "no_session",
-            "there is no session of that client: it has never connected, or its session has ended".into(),
             "the client must connect; with a Session Expiry Interval (5.0) or without Clean Session (3.1.1) its session outlasts the connection",
         ),
-        QueryResult::NotServedHere => finding_text(
-            "other_node",
+        QueryResult::NotServedHere => ("other_node", "ask the other nodes; `tautwire cluster status` lists them"),
+        QueryResult::Refused(refusal) => (refusal.code(), describe_refusal(*refusal).1),
+        QueryResult::PublisherPaused => {
+            ("publisher_paused", "the client must acknowledge faster; limits.slow_consumer; `tautwire top` shows the longest queues")
+        }
+        QueryResult::NoPublisher => ("publisher_not_connected", "connect the publisher, or give another publisher or none"),
+        QueryResult::BlockedForFlapping => {
+            ("flapping_blocked", "two clients may have this identifier; limits.flapping_disconnects, limits.flapping_block_s")
+        }
+        QueryResult::NotSubscribed(nearest) if nearest.is_empty() => ("not_subscribed", "the client must subscribe"),
+        QueryResult::NotSubscribed(_) => ("not_subscribed", "the client's filters; topic levels are case-sensitive"),
+        QueryResult::NotAllowed => ("not_allowed", "acl.file; `tautwire acl explain` says which rule decides"),
+        QueryResult::Subscribed { .. } => ("subscribed", ""),
+        QueryResult::Shared { .. } => ("shared", "a subscription without $share receives every message"),
+        QueryResult::SharedQueue { .. } => {
+            ("shared_queue", "members that do not acknowledge; mqtt.shared_ack_timeout_s, limits.shared_queue_bytes")
+        }
+        QueryResult::SharedDispatches { .. } => ("shared_selection", ""),
+        QueryResult::NoLocal => ("no_local", "No Local of the subscription"),
+        QueryResult::QoSReduced(_) => ("qos_reduced", "the QoS of the subscription; mqtt.max_qos"),
+        QueryResult::OutsideMount(_) => ("outside_mount", "mount_point of its listener"),
+        QueryResult::CannotTranscode(_) => {
+            ("not_transcodable", "formats of the contract, or the format that the subscription asks for")
+        }
+        QueryResult::Offline(None) => ("offline", "the client must connect"),
+        QueryResult::Offline(Some(_)) => ("offline", "the client must connect; Session Expiry Interval, mqtt.max_session_expiry_s"),
+        QueryResult::OfflineAtMostOnce => ("offline_qos_0", "QoS 1 or 2, for the message and for the subscription"),
+        QueryResult::QueueFull { limit, .. } => describe_queue_limit(*limit).0,
+        QueryResult::Behind(_) => ("queued_messages", "the client must acknowledge faster"),
+        QueryResult::WindowFull(_) => ("in_flight_full", "Receive Maximum of the client; limits.in_flight_per_client"),
+        QueryResult::OutputFull(_) => ("output_full", "the client must read faster; limits.connection_output_bytes"),
+        QueryResult::OutputPending { .. } => ("output_nearly_full", "the client must read faster; limits.connection_output_bytes"),
+        QueryResult::NoMemoryForOutput => ("output_memory_full", "memory.limit"),
+        QueryResult::TooLarge => ("too_large", "Maximum Packet Size of the client"),
+        QueryResult::PacketLimit(_) => ("packet_limit", "Maximum Packet Size of the client"),
+        QueryResult::Contract(..) => ("contract", "the contract's on_violation; `tautwire contract test` checks payloads"),
+        QueryResult::Retained => ("retained", ""),
+        QueryResult::RetainHandling(_) => ("retain_handling", "Retain Handling of the subscription; a subscription without $share"),
+    }
+}
+
+#[rustfmt::skip]
+fn text_of(finding: &QueryResult) -> String {
+    match finding {
+        QueryResult::NoSession => "there is no session of that client: it has never connected, or its session has ended".into(),
+        QueryResult::NotServedHere => {
             "this node of the cluster does not serve the client: another node does, or its session is dormant until it reconnects, or it has none"
-                .into(),
-            "ask the other nodes; `tautwire cluster status` lists them",
-        ),
-        QueryResult::Refused(refusal) => describe_refusal(*refusal),
-        QueryResult::PublisherPaused => finding_text(
-            "publisher_paused",
-            "the queue of a receiving client is full, so the broker pauses reading from the publisher until there is room"
-                .into(),
-            "the client must acknowledge faster; limits.slow_consumer; `tautwire top` shows the longest queues",
-        ),
-        QueryResult::NoPublisher => finding_text(
-            "publisher_not_connected",
-            "the publisher is not connected to this broker, so its access rules and quotas are not known".into(),
-            "connect the publisher, or give another publisher or none",
-        ),
-        QueryResult::BlockedForFlapping => finding_text(
-            "flapping_blocked",
-            "the client's connections are lost too often, so the broker refuses it for a while".into(),
-            "two clients may have this identifier; limits.flapping_disconnects, limits.flapping_block_s",
-        ),
-        QueryResult::NotSubscribed(nearest) if nearest.is_empty() => {
-            finding_text("not_subscribed", "the client has no subscriptions".into(), "the client must subscribe")
+                .into()
         }
-        QueryResult::NotSubscribed(nearest) => finding_text(
-            "not_subscribed",
-            format!("no subscription of the client matches; nearest: {}", nearest.join(", ")),
-            "the client's filters; topic levels are case-sensitive",
+        QueryResult::Refused(refusal) => format!("the broker refuses the message: {}", describe_refusal(*refusal).0),
+        QueryResult::PublisherPaused => {
+            "the queue of a receiving client is full, so the broker pauses reading from the publisher until there is room".into()
+        }
+        QueryResult::NoPublisher => {
+            "the publisher is not connected to this broker, so its access rules and quotas are not known".into()
+        }
+        QueryResult::BlockedForFlapping => "the client's connections are lost too often, so the broker refuses it for a while".into(),
+        QueryResult::NotSubscribed(nearest) if nearest.is_empty() => "the client has no subscriptions".into(),
+        QueryResult::NotSubscribed(nearest) => format!("no subscription of the client matches; nearest: {}", nearest.join(", ")),
+        QueryResult::NotAllowed => "the access rules would refuse a subscription to this topic".into(),
+        QueryResult::Subscribed { filter, record } => {
+            format!("the subscription {filter} matches, with QoS {}", record.options.qos.as_u8())
+        }
+        QueryResult::Shared { filter, qos, members, connected } => format!(
+            "the shared subscription {filter} matches, with QoS {}: each message goes to one of {members} members, {connected} of them connected",
+            qos.as_u8()
         ),
-        QueryResult::NotAllowed => finding_text(
-            "not_allowed",
-            "the access rules would refuse a subscription to this topic".into(),
-            "acl.file; `tautwire acl explain` says which rule decides",
+        QueryResult::SharedQueue { filter, messages, bytes } => format!(
+            "{} ({bytes} bytes) queued for {filter}, because no member can take messages; queued messages are delivered first",
+            counted(*messages, "message")
         ),
-        QueryResult::Subscribed { filter, record } => finding_text(
-            "subscribed",
-            format!("the subscription {filter} matches, with QoS {}", record.options.qos.as_u8()),
-            "",
+        QueryResult::SharedDispatches { filter, own, others } => describe_turns(filter, *own, others.as_ref()),
+        QueryResult::NoLocal => "the client does not receive its own messages".into(),
+        QueryResult::QoSReduced(qos) => format!("the message is delivered with QoS {}, the granted maximum", qos.as_u8()),
+        QueryResult::OutsideMount(prefix) => format!("the client sees only topics below {prefix}"),
+        QueryResult::CannotTranscode(format) => {
+            format!("payloads of the topic's contract cannot be converted to {}", format.name())
+        }
+        QueryResult::Offline(None) => "the client is offline; messages are queued for it".into(),
+        QueryResult::Offline(Some(at_ms)) => {
+            format!("the client is offline; messages are queued for it until its session ends at {}", rfc3339(*at_ms))
+        }
+        QueryResult::OfflineAtMostOnce => "the client is offline, and QoS 0 messages are not queued for offline clients".into(),
+        QueryResult::QueueFull { limit, policy } => {
+            format!("{}: {}", describe_queue_limit(*limit).1, slow_consumer_consequence(*policy))
+        }
+        QueryResult::Behind(count) => format!("{} queued before it", counted(*count, "message")),
+        QueryResult::WindowFull(count) => format!("{count} messages are in flight, which is the limit"),
+        QueryResult::OutputFull(bytes) => {
+            format!("{bytes} bytes of output are not read by the client: QoS 0 is dropped, other messages wait")
+        }
+        QueryResult::OutputPending { pending_bytes, left_bytes } => format!(
+            "{pending_bytes} bytes of output are not read by the client: QoS 0 messages of more than {left_bytes} bytes are dropped"
         ),
-        QueryResult::Shared { filter, qos, members, connected } => finding_text(
-            "shared",
-            format!(
-                "the shared subscription {filter} matches, with QoS {}: each message goes to one of {members} members, \
-                 {connected} of them connected",
-                qos.as_u8()
+        QueryResult::NoMemoryForOutput => "the memory for QoS 0 output is exhausted, so the message is dropped".into(),
+        QueryResult::TooLarge => "the message is larger than the client accepts, so it is dropped".into(),
+        QueryResult::PacketLimit(bytes) => format!("packets larger than {bytes} bytes are not sent to the client"),
+        QueryResult::Contract(name, on_violation) => {
+            format!("payloads must conform to the contract {name}; {}", violation_consequence(*on_violation))
+        }
+        QueryResult::Retained => "a message is retained on this topic; a new subscription receives it".into(),
+        QueryResult::RetainHandling(handling) => retain_handling(*handling).into(),
+    }
+}
+
+fn retain_handling(handling: Option<RetainHandling>) -> &'static str {
+    match handling {
+        None => "retained messages are not sent to shared subscriptions",
+        Some(RetainHandling::SendIfNew) => "the retained message is not sent again when the client subscribes again",
+        Some(_) => "the client has requested no retained messages",
+    }
+}
+
+/// The code, the remedy and the text of a limit that is reached.
+fn describe_queue_limit(limit: QueueLimit) -> ((&'static str, &'static str), &'static str) {
+    match limit {
+        QueueLimit::Session => (
+            (
+                "queue_full",
+                "the client must acknowledge faster; limits.session_queue_messages, limits.session_queue_bytes, limits.slow_consumer",
             ),
-            "a subscription without $share receives every message",
+            "the client's queue is full",
         ),
-        QueryResult::SharedQueue { filter, messages, bytes } => finding_text(
-            "shared_queue",
-            format!(
-                "{} ({bytes} bytes) queued for {filter}, because no member can take messages; queued messages are delivered first",
-                counted(*messages, "message")
+        QueueLimit::Memory => (
+            (
+                "queue_full_for_memory",
+                "the client must acknowledge faster; limits.memory_bytes_per_client, limits.memory_bytes, limits.slow_consumer",
             ),
-            "members that do not acknowledge; mqtt.shared_ack_timeout_s, limits.shared_queue_bytes",
+            "the messages queued for the client have reached the memory limit of one client",
         ),
-        QueryResult::SharedDispatches { filter, own, others } => {
-            finding_text("shared_selection", describe_turns(filter, *own, others.as_ref()), "")
-        }
-        QueryResult::NoLocal => finding_text(
-            "no_local",
-            "the client does not receive its own messages".into(),
-            "No Local of the subscription",
-        ),
-        QueryResult::QoSReduced(qos) => finding_text(
-            "qos_reduced",
-            format!("the message is delivered with QoS {}, the granted maximum", qos.as_u8()),
-            "the QoS of the subscription; mqtt.max_qos",
-        ),
-        QueryResult::OutsideMount(prefix) => {
-            finding_text("outside_mount", format!("the client sees only topics below {prefix}"), "mount_point of its listener")
-        }
-        QueryResult::CannotTranscode(format) => finding_text(
-            "not_transcodable",
-            format!("payloads of the topic's contract cannot be converted to {}", format.name()),
-            "formats of the contract, or the format that the subscription asks for",
-        ),
-        QueryResult::Offline(None) => finding_text("offline", "the client is offline; messages are queued for it".into(), "the client must connect"),
-        QueryResult::Offline(Some(at_ms)) => finding_text(
-            "offline",
-            format!(
-                "the client is offline; messages are queued for it until its session ends at {}",
-                UtcTime::from_unix(at_ms / 1_000, 0).to_rfc3339()
-            ),
-            "the client must connect; Session Expiry Interval, mqtt.max_session_expiry_s",
-        ),
-        QueryResult::OfflineAtMostOnce => finding_text(
-            "offline_qos_0",
-            "the client is offline, and QoS 0 messages are not queued for offline clients".into(),
-            "QoS 1 or 2, for the message and for the subscription",
-        ),
-        QueryResult::QueueFull { limit, policy } => queue_full(*limit, *policy),
-        QueryResult::Behind(count) => {
-            finding_text("queued_messages", format!("{} queued before it", counted(*count, "message")), "the client must acknowledge faster")
-        }
-        QueryResult::WindowFull(count) => finding_text(
-            "in_flight_full",
-            format!("{count} messages are in flight, which is the limit"),
-            "Receive Maximum of the client; limits.in_flight_per_client",
-        ),
-        QueryResult::OutputFull(bytes) => finding_text(
-            "output_full",
-            format!("{bytes} bytes of output are not read by the client: QoS 0 is dropped, other messages wait"),
-            "the client must read faster; limits.connection_output_bytes",
-        ),
-        QueryResult::OutputPending { pending_bytes, left_bytes } => finding_text(
-            "output_nearly_full",
-            format!(
-                "{pending_bytes} bytes of output are not read by the client: QoS 0 messages of more than {left_bytes} bytes are dropped"
-            ),
-            "the client must read faster; limits.connection_output_bytes",
-        ),
-        QueryResult::NoMemoryForOutput => finding_text(
-            "output_memory_full",
-            "the memory for QoS 0 output is exhausted, so the message is dropped".into(),
-            "memory.limit",
-        ),
-        QueryResult::TooLarge => finding_text(
-            "too_large",
-            "the message is larger than the client accepts, so it is dropped".into(),
-            "Maximum Packet Size of the client",
-        ),
-        QueryResult::PacketLimit(bytes) => finding_text(
-            "packet_limit",
-            format!("packets larger than {bytes} bytes are not sent to the client"),
-            "Maximum Packet Size of the client",
-        ),
-        QueryResult::Contract(name, on_violation) => finding_text(
-            "contract",
-            format!("payloads must conform to the contract {name}; {}", consequence(*on_violation)),
-            "the contract's on_violation; `tautwire contract test` checks payloads",
-        ),
-        QueryResult::Retained => {
-            finding_text("retained", "a message is retained on this topic; a new subscription receives it".into(), "")
-        }
-        QueryResult::RetainHandling(handling) => finding_text(
-            "retain_handling",
-            match handling {
-                None => "retained messages are not sent to shared subscriptions",
-                Some(RetainHandling::SendIfNew) => "the retained message is not sent again when the client subscribes again",
-                Some(_) => "the client has requested no retained messages",
-            }
-            .into(),
-            "Retain Handling of the subscription; a subscription without $share",
+        QueueLimit::User => (
+            ("queue_full_for_user", "limits.user_queue_messages, limits.user_queue_bytes, limits.slow_consumer"),
+            "the queues of all clients of its user have reached their common limit",
         ),
     }
 }
 
-/// The queue is full: which limit, and the consequence for the message.
-fn queue_full(limit: QueueLimit, policy: SlowConsumer) -> FindingText {
-    let (code, cause, remedy) = match limit {
-        QueueLimit::Session => (
-            "queue_full",
-            "the client's queue is full",
-            "the client must acknowledge faster; limits.session_queue_messages, limits.session_queue_bytes, limits.slow_consumer",
-        ),
-        QueueLimit::Memory => (
-            "queue_full_for_memory",
-            "the messages queued for the client have reached the memory limit of one client",
-            "the client must acknowledge faster; limits.memory_bytes_per_client, limits.memory_bytes, limits.slow_consumer",
-        ),
-        QueueLimit::User => (
-            "queue_full_for_user",
-            "the queues of all clients of its user have reached their common limit",
-            "limits.user_queue_messages, limits.user_queue_bytes, limits.slow_consumer",
-        ),
-    };
-    let consequence = match policy {
+fn slow_consumer_consequence(policy: SlowConsumer) -> &'static str {
+    match policy {
         SlowConsumer::DropNew => "new messages are dropped for it",
         SlowConsumer::DropOld => "the oldest message is dropped for each new one",
         SlowConsumer::Disconnect => "new messages are dropped for it, and it is disconnected",
         SlowConsumer::Refuse => "new messages are refused for all receivers",
         SlowConsumer::PausePublisher => "publishers of new messages are paused",
-    };
-    FindingText { code, text: format!("{cause}: {consequence}"), remedy }
+    }
 }
 
-/// Explains why the broker refuses a message.
-fn describe_refusal(refusal: PublishRefusal) -> FindingText {
-    let (text, remedy) = match refusal {
+/// Why the broker refuses a message, and the remedy.
+fn describe_refusal(refusal: PublishRefusal) -> (&'static str, &'static str) {
+    match refusal {
         PublishRefusal::PacketTooLarge => ("it exceeds the maximum packet size", "mqtt.maximum_packet_size"),
         PublishRefusal::QoSNotSupported => ("its QoS is above the maximum", "mqtt.max_qos, or a lower QoS"),
         PublishRefusal::RetainNotSupported => ("retained messages are not available", "mqtt.retain_available"),
@@ -359,21 +337,19 @@ fn describe_refusal(refusal: PublishRefusal) -> FindingText {
             "the publisher or its user has reached its quota of retained messages or bytes",
             "limits.retained_messages_per_client, limits.retained_bytes_per_client, limits.user_retained_messages, limits.user_retained_bytes",
         ),
-    };
-    FindingText { code: refusal.code(), text: format!("the broker refuses the message: {text}"), remedy }
+    }
 }
 
 /// Which members the last messages of a group went to.
 fn describe_turns(filter: &str, own: Option<(usize, u64)>, others: Option<&OtherDispatches>) -> String {
-    let at = |ms: u64| UtcTime::from_unix(ms / 1_000, 0).to_rfc3339();
-    let own = own.map(|(count, last_ms)| format!("{count} for this client, the last at {}", at(last_ms)));
+    let own = own.map(|(count, last_ms)| format!("{count} for this client, the last at {}", rfc3339(last_ms)));
     let others = others.map(|OtherDispatches { count, last_ms, name, .. }| {
         let who = match name.as_deref().map(split_session_name) {
             None => String::new(),
             Some((None, client_id)) => format!(" for {client_id}"),
             Some((Some(mount_point), client_id)) => format!(" for {client_id} behind {mount_point}"),
         };
-        format!("{count} for other members, the last{who} at {}", at(*last_ms))
+        format!("{count} for other members, the last{who} at {}", rfc3339(*last_ms))
     });
     match [own, others].into_iter().flatten().reduce(|own, others| format!("{own}; {others}")) {
         Some(turns) => format!("the last messages of {filter} on this topic: {turns}"),
@@ -381,11 +357,15 @@ fn describe_turns(filter: &str, own: Option<(usize, u64)>, others: Option<&Other
     }
 }
 
-fn consequence(on_violation: OnViolation) -> &'static str {
+fn violation_consequence(on_violation: OnViolation) -> &'static str {
     match on_violation {
         OnViolation::Observe => "violations are counted and delivered",
         OnViolation::Reject => "violations are refused",
         OnViolation::Quarantine => "violations are published to $quarantine/TOPIC instead",
         OnViolation::Disconnect => "the publisher of a violation is disconnected",
     }
+}
+
+fn rfc3339(at_ms: u64) -> String {
+    UtcTime::from_unix(at_ms / 1_000, 0).to_rfc3339()
 }

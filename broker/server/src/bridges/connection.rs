@@ -204,7 +204,7 @@ impl<'a> Connection<'a> {
         let wrote = self.write_remote(now_ms)? | self.write_local(now_ms)?;
         self.link.resume(now_ms).map_err(End::Link)?;
         let read = self.read_remote(now_ms)? | self.read_local(now_ms)?;
-        if self.connected.is_none() && self.link.state() == LinkState::Connected {
+        if self.connected.is_none() && self.link.is_subscribed() {
             self.connected = Some(Instant::now());
             self.shared.update(|status| {
                 status.state = BridgeState::Connected;

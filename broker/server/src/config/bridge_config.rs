@@ -75,7 +75,8 @@ settings! {
         status_topic: TopicPrefix = TopicPrefix::default();
         /// The same at the other broker.
         remote_status_topic: TopicPrefix = TopicPrefix::default();
-        /// The most brokers that a message has passed. Messages with more are dropped.
+        /// The most bridges that a message passes; one that would pass more is dropped. In a ring of N brokers in one direction, N - 1 delivers
+        /// each message once; where all brokers have bridges to each other, 1 does.
         hops_max: usize = 16, in 1..=1_000;
         /// Which messages are forwarded: a list of `{ filter, direction, qos, local_prefix, remote_prefix, retain, rate }`. Required.
         rules: BridgeRules = BridgeRules::default();

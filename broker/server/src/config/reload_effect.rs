@@ -1,5 +1,6 @@
 //! When a changed key takes effect after a reload. Every key is listed here; a test fails otherwise.
 
+use super::bridge_config;
 use super::listener::Listener;
 use super::listener_config;
 use super::registry::Key;
@@ -316,6 +317,27 @@ impl ListenerChanges {
         }
         ListenerChanges { added: names(&new, &old), removed: names(&old, &new), keys }
     }
+}
+
+/// The differences between the bridges of two configurations: each as the name of the bridge and the key, or `added` or `removed`.
+pub(crate) fn changed_bridges(before: &Config, after: &Config) -> Vec<String> {
+    let find = |config: &'_ Config, name| config.bridge.iter().find(|bridge| bridge.name == name).cloned();
+    let mut changes = Vec::new();
+    for bridge in &after.bridge {
+        let name = bridge.name.as_ref().map_or("", |name| name.as_str());
+        match find(before, bridge.name.clone()) {
+            None => changes.push(format!("bridge {name}: added")),
+            Some(old) => {
+                let keys = bridge_config::KEYS.iter().filter(|key| (key.show)(&old) != (key.show)(bridge));
+                changes.extend(keys.map(|key| format!("bridge {name}: {}", key.name)));
+            }
+        }
+    }
+    let removed = before.bridge.iter().filter(|bridge| find(after, bridge.name.clone()).is_none());
+    changes.extend(
+        removed.map(|bridge| format!("bridge {}: removed", bridge.name.as_ref().map_or("", |name| name.as_str()))),
+    );
+    changes
 }
 
 /// The keys whose values differ, in the order of the documentation.

@@ -9,7 +9,7 @@ mod prompt_password;
 mod users;
 mod workers;
 
-pub(crate) use authenticator::{ChainAuthenticator, LoadedAuth};
+pub(crate) use authenticator::{ChainAuthenticator, LoadedAuth, WorkerPool};
 pub(crate) use ban_enforcer::BanEnforcer;
 pub(crate) use chains::AuthChains;
 pub(crate) use http_client::{UreqClient, read_authorities};

@@ -12,6 +12,7 @@ mod user;
 mod watch;
 
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::process::ExitCode;
@@ -140,70 +141,51 @@ pub(crate) fn prepare(config: &Config) -> Result<LoadedConfig, Vec<String>> {
 
 /// Runs the broker until SIGINT or SIGTERM. When it is ready, it prints one line per address to standard output:
 /// `listening on mqtt://ADDRESS:PORT`, `listening on ws://ADDRESS:PORT/PATH`, `listening on http://ADDRESS:PORT` and so on.
-pub(crate) fn run(source: Source, mut config: Config, mut prepared: LoadedConfig, on_damage: OnDamage) -> ExitCode {
+pub(crate) fn run(source: Source, config: Config, mut prepared: LoadedConfig, on_damage: OnDamage) -> ExitCode {
     tautwire_reactor::set_mmap_threshold();
     // As early as possible, so that startup logs are exported too.
     let telemetry = Arc::new(Telemetry::new());
     telemetry.apply(prepared.telemetry.take());
+    let result = run_until_signal(source, config, prepared, on_damage, &telemetry);
+    if let Err(error) = &result {
+        log::error!("{error}");
+    }
+    telemetry.stop();
+    if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn run_until_signal(
+    source: Source,
+    mut config: Config,
+    mut prepared: LoadedConfig,
+    on_damage: OnDamage,
+    telemetry: &Arc<Telemetry>,
+) -> Result<(), String> {
     // From here on, a signal leads to an orderly shutdown.
-    let mut signals = match Signals::new([SIGINT, SIGTERM, SIGHUP]) {
-        Ok(signals) => signals,
-        Err(error) => {
-            log::error!("cannot register signal handlers: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
-    if user::is_implicit_root(prepared.user.as_ref()) {
-        log::warn!(
-            "the broker runs as root without need: set `user`, or have the service manager start it as another user"
-        );
-    }
-    if let Some(warning) = descriptors::check_limit(descriptors::raise_limit(), config.limits.connections as u64) {
-        log::warn!("{warning}");
-    }
-    if config.contracts.path.get().is_some() {
-        log::info!("{}", counted(prepared.contracts.contracts().len(), "contract"));
-        contracts::warn_of_observe_mode(&prepared.contracts);
-    }
+    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]);
+    let mut signals = signals.map_err(|error| format!("cannot register signal handlers: {error}"))?;
+    prepare_process(&config, &prepared);
     // Blocking waits poll this for a shutdown. SIGHUP is ignored, since nothing has been read that could be reloaded.
     let mut is_cancelled = || signals.pending().any(|signal| signal != SIGHUP);
-    let node = match prepared.cluster.take().map(|plan| join(plan, &config, &mut is_cancelled)).transpose() {
-        Ok(None) => None,
-        Ok(Some(Some(node))) => Some(Arc::new(node)),
-        Ok(Some(None)) => {
-            telemetry.stop();
-            return ExitCode::SUCCESS;
-        }
-        Err(error) => return failed(&error, &telemetry),
+    let node = match prepared.cluster.take().map(|plan| join(plan, &config, &mut is_cancelled)).transpose()? {
+        None => None,
+        Some(Some(node)) => Some(Arc::new(node)),
+        Some(None) => return Ok(()),
     };
-    let mut bridge_plans = std::mem::take(&mut prepared.bridges);
-    let started = start(source, &mut config, prepared, on_damage, telemetry.clone(), node.clone());
-    let RunningBroker { broker, reloader, admin } = match started {
-        Ok(running) => running,
-        Err(error) => return failed(&error, &telemetry),
-    };
+    let bridge_plans = std::mem::take(&mut prepared.bridges);
+    let RunningBroker { broker, reloader, admin } =
+        start(source, &mut config, prepared, on_damage, telemetry.clone(), node.clone())?;
     if let Some(node) = &node
         && !node.await_service(&mut is_cancelled)
     {
         log::warn!("the cluster does not let this broker serve clients yet; clients are refused until it does");
     }
-    let mut sockets = broker.addresses().iter();
-    let mut bound = |address: Address| match address.socket().and_then(|_| sockets.next()) {
-        Some(socket) => address.at(*socket),
-        None => address,
-    };
-    let listeners = config.listeners();
-    let bound: Vec<Address> = listeners.iter().map(|listener| bound(listener.address.clone())).collect();
-    let mut addresses: Vec<String> = bound.iter().map(ToString::to_string).collect();
-    addresses.extend(admin);
-    let plain = listeners.iter().zip(&bound).filter(|(_, address)| address.is_plain());
-    let example = plain.filter_map(|(listener, address)| QuickStart::of(listener, address)).next();
     // Startup ends when each thread has completed its first turn, which publishes the `$SYS` topics.
     broker.wait_until_idle(SETTLE);
-    if print_addresses(&addresses, example).is_err() {
+    if print_addresses(&config.listeners(), broker.addresses(), admin).is_err() {
         log::warn!("cannot print the listening addresses: standard output is closed");
     }
-    if let Err(error) = reloader.start_bridges(std::mem::take(&mut bridge_plans)) {
+    if let Err(error) = reloader.start_bridges(bridge_plans) {
         log::error!("{error}");
     }
     notify::ready();
@@ -225,15 +207,23 @@ pub(crate) fn run(source: Source, mut config: Config, mut prepared: LoadedConfig
     if let Some(node) = node {
         node.stop();
     }
-    telemetry.stop();
-    ExitCode::SUCCESS
+    Ok(())
 }
 
-/// Logs the reason for a failed start.
-fn failed(error: &str, telemetry: &Telemetry) -> ExitCode {
-    log::error!("{error}");
-    telemetry.stop();
-    ExitCode::FAILURE
+/// Raises the limit of open files, and logs what an operator should know before the broker listens.
+fn prepare_process(config: &Config, prepared: &LoadedConfig) {
+    if user::is_implicit_root(prepared.user.as_ref()) {
+        log::warn!(
+            "the broker runs as root without need: set `user`, or have the service manager start it as another user"
+        );
+    }
+    if let Some(warning) = descriptors::check_limit(descriptors::raise_limit(), config.limits.connections as u64) {
+        log::warn!("{warning}");
+    }
+    if config.contracts.path.get().is_some() {
+        log::info!("{}", counted(prepared.contracts.contracts().len(), "contract"));
+        contracts::warn_of_observe_mode(&prepared.contracts);
+    }
 }
 
 /// Joins the cluster; `None` if `is_cancelled` returns true.
@@ -265,29 +255,26 @@ fn start(
     let admin_listener = Arc::new(AdminListener::default());
     let admin_change = admin_listener.prepare(config.admin.listen.0, prepared.tls.admin_server(config))?;
     let credentials = Arc::new(CurrentCredentials::new(prepared.credentials));
-    let data = config.data.path.directory()?;
-    match &data {
+    let state = config.data.path.directory()?;
+    match &state {
         _ if node.is_some() => log::info!("state is stored in the cluster"),
         Some(path) => log::info!("state is stored in {}", path.display()),
         None => log::info!("state is stored in memory only: a restart loses it"),
     }
-    if let Some(path) = &data {
+    if let Some(path) = &state {
         prepared.authenticator.persist_bans_in(path)?;
     }
     let limit_bytes = settings::disk_limit(config);
     let data = directory.as_deref().map(|path| DataDirectory { path, on_damage, limit_bytes, lock: lock.as_ref() });
-    let (contracts, policy) = (Arc::new(prepared.contracts), prepared.policy);
     let authenticator = prepared.authenticator;
     authenticator.start_workers()?;
-    let has_bans = !authenticator.bans().list(authenticator.now()).is_empty();
-    let requires_auth = authenticator.chains().requires_auth() || !policy.is_open() || has_bans;
     let access = AccessControl {
         authenticator: authenticator.clone(),
-        requires_auth,
-        policy,
+        policy: prepared.policy,
         user: prepared.user,
         node: node.clone(),
     };
+    let contracts = Arc::new(prepared.contracts);
     let broker = start_broker(config, contracts, access, &prepared.tls, data).map_err(|error| error.to_string())?;
     if let Some(node) = &node {
         node.start(broker.control().cluster_sender())?;
@@ -313,13 +300,18 @@ fn start(
     reloader.enforce_bans_by_rule();
     reloader.watch_files();
     if let Some(node) = &node {
-        let reloader = Arc::downgrade(&reloader);
-        node.apply_with(move |revision| match reloader.upgrade() {
-            Some(reloader) => reloader.apply(revision),
-            None => Err(vec!["the broker is stopping".to_owned()]),
-        })?;
+        apply_shared_configuration(node, &reloader)?;
     }
     Ok(RunningBroker { broker, reloader, admin })
+}
+
+/// Has the reloader apply each revision of the configuration that the cluster shares.
+fn apply_shared_configuration(node: &Node, reloader: &Arc<Reloader>) -> Result<(), String> {
+    let reloader = Arc::downgrade(reloader);
+    node.apply_with(move |revision| match reloader.upgrade() {
+        Some(reloader) => reloader.apply(revision),
+        None => Err(vec!["the broker is stopping".to_owned()]),
+    })
 }
 
 /// Locks the data directory. `owner`: the user that a broker started as root switches to. Files are to be created by that user, so a
@@ -336,10 +328,18 @@ fn lock_data(path: &Path, owner: Option<(u32, u32)>) -> Result<Option<DataLock>,
 #[derive(Clone)]
 struct AccessControl {
     authenticator: Arc<ChainAuthenticator>,
-    requires_auth: bool,
     policy: Arc<Policy>,
     user: Option<User>,
     node: Option<Arc<Node>>,
+}
+
+impl AccessControl {
+    /// Whether clients need any check.
+    fn requires_auth(&self) -> bool {
+        let AccessControl { authenticator, policy, .. } = self;
+        let has_bans = || !authenticator.bans().list(authenticator.now()).is_empty();
+        authenticator.chains().requires_auth() || !policy.is_open() || has_bans()
+    }
 }
 
 /// The number of threads that serve clients.
@@ -369,7 +369,8 @@ fn start_broker(
         let (engine, retained) = settings::of(config);
         let listener_configs = settings::listener_configs(config, &config.listeners(), tls);
         let tls_handshakes = config.limits.tls_handshakes;
-        let AccessControl { authenticator, requires_auth, policy, user, node } = access.clone();
+        let requires_auth = access.requires_auth();
+        let AccessControl { authenticator, policy, user, node } = access.clone();
         let accept_rate = settings::accept_rate(&config.limits);
         let authenticator: Option<Arc<dyn Authenticator>> = Some(authenticator);
         let sockets: Vec<&Path> = listener_configs.iter().filter_map(|listen| listen.place.path()).collect();
@@ -416,12 +417,21 @@ impl QuickStart {
     }
 }
 
-/// Prints the listening addresses, and commands to try the broker.
-fn print_addresses(addresses: &[String], example: Option<QuickStart>) -> io::Result<()> {
+/// Prints the addresses of all listeners and of the admin API, and commands to try the broker. `sockets`: the bound addresses of the
+/// listeners that have one.
+fn print_addresses(listeners: &[Listener], sockets: &[SocketAddr], admin: Option<String>) -> io::Result<()> {
+    let mut sockets = sockets.iter();
+    let mut bound = |address: &Address| match address.socket().and_then(|_| sockets.next()) {
+        Some(socket) => address.clone().at(*socket),
+        None => address.clone(),
+    };
+    let bound: Vec<Address> = listeners.iter().map(|listener| bound(&listener.address)).collect();
     let mut out = io::stdout().lock();
-    for address in addresses {
+    for address in bound.iter().map(ToString::to_string).chain(admin) {
         writeln!(out, "listening on {address}")?;
     }
+    let mut plain = listeners.iter().zip(&bound).filter(|(_, address)| address.is_plain());
+    let example = plain.find_map(|(listener, address)| QuickStart::of(listener, address));
     if let Some(QuickStart { port, needs_password }) = example {
         let port = match port {
             MQTT_PORT => String::new(),

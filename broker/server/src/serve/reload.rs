@@ -10,22 +10,22 @@ use tautwire_access::Policy;
 use tautwire_contracts::Catalogue;
 use tautwire_engine::{ClientCheck, ClientInfo, RecheckOutcome};
 use tautwire_identity::{Ban, BanTarget};
-use tautwire_reactor::{ConfigChange, Control, ListenAddress, StartError};
+use tautwire_reactor::{ConfigChange, Control, ListenAddress, PreparedListeners, StartError};
 
 use super::notify;
 use super::reload_report::ReloadReport;
 use super::settings;
 use super::tls::{CertificateInfo, PreparedTls, TlsServers};
 use super::watch::FileWatcher;
-use crate::admin::{AdminListener, Credentials, CurrentCredentials};
+use crate::admin::{AdminListener, Credentials, CurrentCredentials, ListenerChange};
 use crate::bridges::{self, BACKEND, BridgePlan, Bridges};
 use crate::cluster::{Node, Plan as ClusterPlan};
 use crate::config::listener::Listener;
 use crate::config::reload_effect::{self, ListenerChanges, ReloadEffect};
 use crate::config::{self, Config, Override};
 use crate::contracts::{Store, StoreLocation, load_catalogue, warn_of_observe_mode};
-use crate::identity::{AuthChains, BanEnforcer, ChainAuthenticator, LoadedAuth};
-use crate::log::audit;
+use crate::identity::{AuthChains, BanEnforcer, ChainAuthenticator, LoadedAuth, WorkerPool};
+use crate::log::audit::{self, OpenAuditFile};
 use crate::rules;
 use crate::shared::{Parts, Shared};
 use crate::telemetry::{Plan, Telemetry};
@@ -362,41 +362,58 @@ impl Reloader {
         read: Config,
         shared: Arc<Shared>,
     ) -> Result<(StoreLocation, ReloadReport), Vec<String>> {
-        let ready = self.prepare(running, read, &shared.parts)?;
-        let mut reloaded = ready.compared_with(running);
-        let listener_configs = settings::listener_configs(&ready.config, &ready.listeners, &ready.tls.servers);
-        let listeners = self.control.prepare_listeners(&listener_configs, settings::accept_rate(&ready.config.limits));
-        let listeners = listeners.map_err(|error| vec![listen_error(running, &error)])?;
-        let workers = self.authenticator.workers_for(&ready.chains).map_err(|error| vec![error])?;
-        let has_moved = running.audit.file != ready.config.audit.file;
-        let audit = has_moved.then(|| audit::open_next(ready.config.audit.file.get())).transpose();
-        let audit = audit.map_err(|error| vec![error])?;
-        let admin_change =
-            self.admin_listener.prepare(ready.config.admin.listen.0, ready.tls.servers.admin_server(&ready.config));
-        let admin_change = admin_change.map_err(|error| vec![error])?;
+        let mut plan = self.prepare(running, read, &shared.parts)?;
+        let mut report = plan.compared_with(running);
+        let OpenedResources { listeners, workers, audit, admin } =
+            self.open(&plan, running).map_err(|error| vec![error])?;
         // From here on nothing can fail.
-        let ReloadPlan {
-            read: _,
-            config,
-            listeners: _,
-            tls,
-            policy,
-            chains,
-            contracts,
-            credentials,
-            bans,
-            telemetry,
-            cluster,
-            bridges,
-        } = ready;
-        self.authenticator.apply_shared_bans(bans);
         // Contracts that are no longer configured are replaced by none. If there never were any, nothing changes.
         let had_contracts = running.contracts.path.get().is_some() || self.shared().parts.contracts.is_some();
-        let contracts = contracts.or_else(|| had_contracts.then(Arc::default));
+        plan.contracts = plan.contracts.or_else(|| had_contracts.then(Arc::default));
+        // Kept until the end, so that no thread that serves clients has to free them.
+        let _previous_chains = self.authenticator.chains();
+        let config = self.apply_plan(plan, listeners, workers);
+        report.admin = self.admin_listener.apply(admin);
+        if let Some(admin) = &report.admin {
+            log::info!("admin API listening on {admin}");
+        }
+        if let Some(audit) = audit {
+            audit::apply(audit);
+        }
+        crate::log::apply(&config.log);
+        self.report_added_listeners(&mut report);
+        let store_location = match config.contracts.path.get() {
+            _ if shared.parts.contracts.is_some() => StoreLocation::Cluster,
+            Some(folder) => StoreLocation::Folder(folder.to_owned()),
+            None => StoreLocation::Disabled,
+        };
+        self.watch.configure(config.file_watch_interval_s, self.files_of(&config));
+        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = shared;
+        *running = config;
+        Ok((store_location, report))
+    }
+
+    /// Opens everything that a plan needs, without any effect on the running broker.
+    fn open(&self, plan: &ReloadPlan, running: &Config) -> Result<OpenedResources, String> {
+        let ReloadPlan { config, listeners, tls, chains, .. } = plan;
+        let listener_configs = settings::listener_configs(config, listeners, &tls.servers);
+        let listeners = self.control.prepare_listeners(&listener_configs, settings::accept_rate(&config.limits));
+        let listeners = listeners.map_err(|error| listen_error(running, &error))?;
+        let workers = self.authenticator.workers_for(chains)?;
+        let has_moved = running.audit.file != config.audit.file;
+        let audit = has_moved.then(|| audit::open_next(config.audit.file.get())).transpose()?;
+        let admin = self.admin_listener.prepare(config.admin.listen.0, tls.servers.admin_server(config))?;
+        Ok(OpenedResources { listeners, workers, audit, admin })
+    }
+
+    /// Changes the broker and its services, and returns the configuration that is in effect.
+    fn apply_plan(&self, plan: ReloadPlan, listeners: PreparedListeners, workers: Option<WorkerPool>) -> Config {
+        let ReloadPlan { config, policy, chains, contracts, .. } = plan;
+        self.authenticator.apply_shared_bans(plan.bans);
         if let Some(contracts) = &contracts {
             warn_of_observe_mode(contracts);
         }
-        let (servers, apply_certificates) = tls.into_parts();
+        let (servers, apply_certificates) = plan.tls.into_parts();
         *self.tls() = servers;
         let (settings, retained) = settings::of(&config);
         let requires_auth = self.requires_auth(&chains.chains, &policy);
@@ -404,11 +421,9 @@ impl Reloader {
             log::warn!("{warning}");
         }
         let client_check = self.client_check(chains.chains.clone());
-        // Kept until the end, so that no thread that serves clients has to free them.
-        let _previous_chains = self.authenticator.chains();
         let authenticator = self.authenticator.clone();
-        self.telemetry.apply(telemetry);
-        if let (Some(node), Some(plan)) = (&self.node, cluster) {
+        self.telemetry.apply(plan.telemetry);
+        if let (Some(node), Some(plan)) = (&self.node, plan.cluster) {
             node.apply(plan);
         }
         let tracer = self.telemetry.tracer();
@@ -434,36 +449,24 @@ impl Reloader {
                 apply_certificates();
             }),
         });
-        if let Err(error) = self.bridges.apply(bridges) {
+        if let Err(error) = self.bridges.apply(plan.bridges) {
             log::error!("{error}");
         }
-        self.credentials.set(credentials);
-        reloaded.admin = self.admin_listener.apply(admin_change);
-        if let Some(admin) = &reloaded.admin {
-            log::info!("admin API listening on {admin}");
-        }
-        if let Some(audit) = audit {
-            audit::apply(audit);
-        }
-        crate::log::apply(&config.log);
-        for name in &reloaded.listeners.added {
+        self.credentials.set(plan.credentials);
+        config
+    }
+
+    /// Logs the new listeners, and adds their addresses to the report.
+    fn report_added_listeners(&self, report: &mut ReloadReport) {
+        for name in &report.listeners.added {
             match self.control.address_of(name) {
                 Some(address) => {
                     log::info!("listener {name} is listening on {address}");
-                    reloaded.addresses.push((name.clone(), address));
+                    report.addresses.push((name.clone(), address));
                 }
                 None => log::info!("listener {name} is listening"),
             }
         }
-        let store_location = match config.contracts.path.get() {
-            _ if shared.parts.contracts.is_some() => StoreLocation::Cluster,
-            Some(folder) => StoreLocation::Folder(folder.to_owned()),
-            None => StoreLocation::Disabled,
-        };
-        self.watch.configure(config.file_watch_interval_s, self.files_of(&config));
-        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = shared;
-        *running = config;
-        Ok((store_location, reloaded))
     }
 
     fn shared(&self) -> Arc<Shared> {
@@ -499,6 +502,16 @@ struct ReloadPlan {
     bridges: Vec<BridgePlan>,
 }
 
+/// What a reload opens before it changes anything.
+struct OpenedResources {
+    listeners: PreparedListeners,
+    /// Set if other threads are to authenticate clients.
+    workers: Option<WorkerPool>,
+    /// Set if the audit log moves to another file, or ends.
+    audit: Option<OpenAuditFile>,
+    admin: ListenerChange,
+}
+
 impl ReloadPlan {
     fn compared_with(&self, running: &Config) -> ReloadReport {
         let listeners = ListenerChanges::between(running, &self.config);
@@ -508,8 +521,10 @@ impl ReloadPlan {
             let of_tables = listeners.keys.iter().filter(|(_, key)| ReloadEffect::of_listener(key) == reload_effect);
             keys.chain(of_tables.map(|(name, key)| format!("listener {name}: {key}"))).collect()
         };
+        let mut applied = of(ReloadEffect::Immediate);
+        applied.extend(reload_effect::changed_bridges(running, &self.config));
         ReloadReport {
-            applied: of(ReloadEffect::Immediate),
+            applied,
             new_connections: of(ReloadEffect::NewConnections),
             after_restart: of(ReloadEffect::Restart),
             listeners,

@@ -56,8 +56,7 @@ fn a_mosquitto_configuration_is_converted_to_an_equivalent_one() {
         ":8: autosave_interval 1800: not needed",
         ":17: log_dest",
         ":18: no_such_option 1: unknown option",
-        ":19: connection other: bridges are not supported",
-        ":20: address other.example.org: bridges are not supported",
+        ":19: connection other: client_id is ",
     ] {
         assert!(stdout_text.contains(expected), "{expected}: {stdout_text}");
     }
@@ -73,6 +72,7 @@ fn a_mosquitto_configuration_is_converted_to_an_equivalent_one() {
         "in_flight_per_client = 20",
         "receive_maximum = 20",
         "[data]\npath = \"auto\"",
+        "[[bridge]]\nname = \"other\"\naddresses = [\"mqtt://other.example.org:1883\"]\n",
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
     }

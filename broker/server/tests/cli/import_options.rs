@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::import::Folder;
-use crate::process::run;
+use super::import_bridges;
+use crate::process::{Ended, run};
 
 /// The expected result for an option.
-enum Outcome {
+pub(crate) enum Outcome {
     /// The new configuration contains this text.
     Written(&'static str),
     /// A note contains this text.
@@ -16,6 +17,24 @@ enum Outcome {
 }
 
 use Outcome::{Named, Refused, Written};
+
+impl Outcome {
+    /// Checks the result for some lines, and that it shows no secret; returns standard output without the marks of a dry run.
+    pub(crate) fn check(&self, lines: &str, ended: &Ended) -> String {
+        let stdout_text = ended.text().replace("\n  | ", "\n");
+        match self {
+            Written(part) | Named(part) => {
+                assert!(ended.code == Some(0) && stdout_text.contains(part), "{lines}: {stdout_text}{}", ended.stderr);
+            }
+            Refused(part) => {
+                assert!(ended.code == Some(1) && ended.stderr.contains(part), "{lines}: {stdout_text}{}", ended.stderr);
+                assert!(ended.stderr.contains("nothing is written"), "{lines}: {}", ended.stderr);
+            }
+        }
+        assert!(!stdout_text.contains("hunter2") && !ended.stderr.contains("hunter2"), "{lines}: a secret is shown");
+        stdout_text
+    }
+}
 
 /// Every option with a significant value, and the other lines that it needs, separated by `|`.
 const OPTIONS: &[(&str, Outcome)] = &[
@@ -146,63 +165,10 @@ const OPTIONS: &[(&str, Outcome)] = &[
     ("no_such_option 1", Named("unknown option")),
 ];
 
-/// Options of bridges: each is reported, within a bridge and outside.
-const BRIDGE_OPTIONS: &[&str] = &[
-    "address a.example",
-    "addresses a.example",
-    "cleansession true",
-    "clientid x",
-    "connection other",
-    "idle_timeout 1",
-    "keepalive_interval 1",
-    "local_cleansession true",
-    "local_clientid x",
-    "local_password hunter2",
-    "local_username x",
-    "notification_topic x",
-    "notifications true",
-    "notifications_local_only true",
-    "password hunter2",
-    "remote_clientid x",
-    "remote_password hunter2",
-    "remote_username x",
-    "restart_timeout 5 30",
-    "round_robin true",
-    "start_type automatic",
-    "threshold 1",
-    "topic # both",
-    "try_private true",
-    "username x",
-    "bridge_alpn mqtt",
-    "bridge_attempt_unsubscribe true",
-    "bridge_bind_address 127.0.0.1",
-    "bridge_cafile x",
-    "bridge_capath x",
-    "bridge_certfile x",
-    "bridge_ciphers x",
-    "bridge_ciphers_tls1.3 x",
-    "bridge_identity x",
-    "bridge_insecure true",
-    "bridge_keyfile x",
-    "bridge_max_packet_size 1",
-    "bridge_max_topic_alias 1",
-    "bridge_outgoing_retain true",
-    "bridge_protocol_version mqttv50",
-    "bridge_psk 00",
-    "bridge_receive_maximum 1",
-    "bridge_reload_type lazy",
-    "bridge_require_ocsp true",
-    "bridge_session_expiry_interval 1",
-    "bridge_tcp_keepalive 1 1 1",
-    "bridge_tcp_user_timeout 1",
-    "bridge_tls_use_os_certs true",
-    "bridge_tls_version tlsv1.3",
-];
-
 /// The options of mosquitto.conf(5), taken from the manuals of the versions listed there, not from our code.
 const MANUAL: &str = include_str!("mosquitto-options.txt");
 
-fn prepared(name: &str) -> Folder {
+pub(crate) fn prepared(name: &str) -> Folder {
     let folder = Folder::new(name);
     folder.write("acl", "topic readwrite #\n");
     let (passwd, password) = (folder.path("passwd"), folder.write("password", "secret\n"));
@@ -231,35 +197,18 @@ fn each_option_is_translated_reported_or_refused() {
     };
     for (lines, outcome) in OPTIONS {
         let ended = import(lines);
-        let stdout_text = ended.text().replace("\n  | ", "\n");
-        match outcome {
-            Written(part) => {
-                assert!(ended.code == Some(0) && stdout_text.contains(part), "{lines}: {stdout_text}{}", ended.stderr)
-            }
-            Named(part) => {
-                assert!(ended.code == Some(0) && stdout_text.contains(part), "{lines}: {stdout_text}{}", ended.stderr)
-            }
-            Refused(part) => {
-                assert!(ended.code == Some(1) && ended.stderr.contains(part), "{lines}: {stdout_text}{}", ended.stderr);
-                assert!(ended.stderr.contains("nothing is written"), "{lines}: {}", ended.stderr);
-            }
-        }
-        assert!(!stdout_text.contains("hunter2") && !ended.stderr.contains("hunter2"), "{lines}: a secret is shown");
+        let stdout_text = outcome.check(lines, &ended);
         if !lines.starts_with("no_such") {
             assert!(!stdout_text.contains("unknown option"), "{lines}: {stdout_text}");
         }
         seen.extend(lines.split('|').filter_map(|line| line.split(' ').next()));
     }
-    for line in BRIDGE_OPTIONS {
-        for lines in [format!("connection one|{line}"), (*line).to_owned()] {
-            let stdout_text = import(&lines).expect(0).text();
-            assert!(
-                stdout_text.contains("bridges are not supported") && !stdout_text.contains("hunter2"),
-                "{lines}: {stdout_text}"
-            );
-        }
-        seen.extend(line.split(' ').next());
-    }
+    seen.extend(
+        import_bridges::OPTIONS
+            .iter()
+            .flat_map(|(lines, _)| lines.split('|'))
+            .filter_map(|line| line.split(' ').next()),
+    );
     let is_seen = |option: &str| match option.strip_suffix('*') {
         Some(beginning) => seen.iter().any(|seen| seen.starts_with(beginning)),
         None => seen.contains(option),

@@ -8,6 +8,7 @@ mod data;
 mod denied;
 mod doctor;
 mod import;
+mod import_bridges;
 mod import_options;
 mod log;
 mod process;

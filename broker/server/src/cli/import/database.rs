@@ -7,7 +7,9 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use tautwire_durable::create_log_with;
 use tautwire_journal::{Directory, LogId};
-use tautwire_mosquitto::{Database, Import, ImportTime, MountPoints, Report, import_database, is_database, is_sqlite};
+use tautwire_mosquitto::{
+    BridgeSessions, Database, Import, ImportTime, MountPoints, Report, import_database, is_database, is_sqlite,
+};
 
 use super::super::data::compact::epoch;
 use super::super::data::directory_copy::{is_free, replace_with};
@@ -38,7 +40,11 @@ pub(super) fn is_one(path: &Path) -> bool {
 }
 
 /// Reads a file and converts its state.
-pub(super) fn read(path: &Path, mount_points: &MountPoints) -> Result<ImportedDatabase, String> {
+pub(super) fn read(
+    path: &Path,
+    mount_points: &MountPoints,
+    bridges: &BridgeSessions,
+) -> Result<ImportedDatabase, String> {
     let shown = path.display();
     let bytes = files::bytes(path, FILE_MAX_BYTES).map_err(|why| format!("{shown} {why}"))?;
     let database = Database::read(&bytes).map_err(|error| format!("{shown} {error} [{}]", error.code()))?;
@@ -47,7 +53,11 @@ pub(super) fn read(path: &Path, mount_points: &MountPoints) -> Result<ImportedDa
     let written = modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or(now);
     let moment = ImportTime { now_ms: ms(now), written_at_ms: ms(written.min(now)), run: tautwire_router::random() };
     let saved = (!database.is_final).then(|| UtcTime::from_unix(written.as_secs(), 0));
-    Ok(ImportedDatabase { state: import_database(&database, moment, mount_points), now_ms: moment.now_ms, saved })
+    Ok(ImportedDatabase {
+        state: import_database(&database, moment, mount_points, bridges),
+        now_ms: moment.now_ms,
+        saved,
+    })
 }
 
 /// Fails unless a data directory can be created at the path.

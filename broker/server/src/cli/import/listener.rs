@@ -5,9 +5,8 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use super::output_text::{quoted, relative_to};
+use super::values::DEFAULT_PORT;
 
-/// The default port of mosquitto.
-const DEFAULT_PORT: u16 = 1883;
 /// The rules file of a listener whose access a plugin controlled.
 pub(super) const CLOSED_RULES: &str = "closed.toml";
 /// An empty password file, for a listener that refuses all clients.

@@ -1,5 +1,8 @@
 //! `tautwire import`: converts the configuration and the state of another broker.
 
+mod authorities;
+mod bridge;
+mod bridge_table;
 mod database;
 mod listener;
 mod mosquitto;
@@ -11,16 +14,17 @@ mod plugins;
 mod staging;
 mod translate;
 mod unsupported;
+mod values;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use tautwire_mosquitto::MountPoints;
+use tautwire_mosquitto::{BridgeSessions, MountPoints};
 
 use super::arguments::{Argument, Arguments, Command, OptionGroup, flag, value};
 use super::{CommandExit, Exit, parser, print};
-use staging::Staging;
+use staging::{NewFile, Staging};
 use translate::{CONFIGURATION, Imported};
 
 pub(crate) static COMMAND: Command = Command {
@@ -28,7 +32,7 @@ pub(crate) static COMMAND: Command = Command {
     usage: &["[--dir DIR] [--force] [--dry-run] [--data DIR] FILE…"],
     about: "Imports the configuration and the state of Mosquitto. FILE is a mosquitto.conf, a mosquitto.db, or one of each.\n\
             From mosquitto.conf it writes an equivalent configuration: tautwire.toml, and access.toml if there is an acl_file,\n\
-            with another one for each listener that has its own.\n\
+            with another one for each listener that has its own. Passwords of bridges are written to files of their own with mode 600.\n\
             Each option is translated, or listed with the reason and the consequence. If clients could do more than before, it reports\n\
             the reason and writes nothing. The new configuration is checked like by `tautwire config check` before any file is replaced.\n\
             Password files are used as they are. From mosquitto.db it creates a data directory with sessions, subscriptions, queued and\n\
@@ -79,9 +83,10 @@ pub(super) fn run(mut arguments: Vec<OsString>) -> Result<ExitCode, CommandExit>
     let state = match (&database, &request.data) {
         (Some(file), Some(data)) => {
             database::expect_free(data)?;
-            let none = MountPoints::new();
-            let mount_points = imported.as_ref().map_or(&none, |imported| &imported.mount_points);
-            Some((database::read(file, mount_points).map_err(wrong)?, file, data))
+            let (no_mount_points, no_bridges) = (MountPoints::new(), BridgeSessions::new());
+            let known = imported.as_ref().map(|imported| (&imported.mount_points, &imported.bridge_sessions));
+            let (mount_points, bridges) = known.unwrap_or((&no_mount_points, &no_bridges));
+            Some((database::read(file, mount_points, bridges).map_err(wrong)?, file, data))
         }
         _ => None,
     };
@@ -108,10 +113,10 @@ pub(super) fn run(mut arguments: Vec<OsString>) -> Result<ExitCode, CommandExit>
         if !request.is_dry_run {
             staging.move_to(files, &request.folder).map_err(wrong)?;
         }
-        for (name, text) in files {
-            summary.push_str(&format!("{}: {}\n", request.done(), request.folder.join(name).display()));
-            if request.is_dry_run {
-                summary.extend(text.lines().map(|line| format!("  | {line}\n")));
+        for file in files {
+            summary.push_str(&format!("{}: {}\n", request.done(), request.folder.join(&file.name).display()));
+            if request.is_dry_run && !file.is_secret {
+                summary.extend(file.text.lines().map(|line| format!("  | {line}\n")));
             }
         }
     }
@@ -173,9 +178,9 @@ impl ImportArguments {
     }
 
     /// Writes the files to a staging directory and checks them; returns the warnings.
-    fn stage(&self, files: &[(String, String)]) -> Result<(Staging, Vec<String>), CommandExit> {
-        for (name, _) in files.iter().filter(|_| !self.force && !self.is_dry_run) {
-            let path = self.folder.join(name);
+    fn stage(&self, files: &[NewFile]) -> Result<(Staging, Vec<String>), CommandExit> {
+        for file in files.iter().filter(|_| !self.force && !self.is_dry_run) {
+            let path = self.folder.join(&file.name);
             if path.symlink_metadata().is_ok() {
                 return Err(wrong(format!("{} already exists; --force replaces it", path.display())));
             }

@@ -7,7 +7,6 @@ use super::listener::Listener;
 use super::options;
 use super::outcome::OptionOutcome;
 use super::parsed_config::ParsedConfig;
-use super::unsupported::NO_BRIDGES;
 use crate::files;
 
 /// Longest file that is read.
@@ -39,16 +38,10 @@ impl ParsedConfig {
                 self.folder(Path::new(value))?;
                 continue;
             }
-            if key == "connection" {
-                self.in_bridge = true;
-                self.note(line, NO_BRIDGES);
-                continue;
-            }
             match options::read(self, key, value) {
-                OptionOutcome::Translated => self.in_bridge &= key != "listener",
+                OptionOutcome::Translated => {}
                 OptionOutcome::Noted(why) => self.note(line, &why),
                 OptionOutcome::Refused(why) => self.refusals.push(self.format_note(line, &why)),
-                OptionOutcome::Unknown if self.in_bridge => self.note(line, NO_BRIDGES),
                 OptionOutcome::Unknown => self.note(line, "unknown option; it has no effect here"),
             }
         }

@@ -3,11 +3,13 @@
 use tautwire_engine::MountPoint;
 use tautwire_websocket::AllowedOrigin;
 
+use super::bridge::Bridge;
 use super::listener::{Domain, Listener};
 use super::outcome::{OptionOutcome, noted, refused};
 use super::output_text::quoted;
 use super::parsed_config::ParsedConfig;
 use super::unsupported;
+use super::values::is_true;
 
 /// Minimum of `mqtt.maximum_packet_size`, and the largest packet in MQTT.
 const PACKET_MIN_BYTES: u64 = 64;
@@ -21,6 +23,7 @@ pub(super) fn read(config: &mut ParsedConfig, key: &str, value: &str) -> OptionO
         .or_else(|| read_access_option(config, key, value))
         .or_else(|| read_plugin_option(config, key, value))
         .or_else(|| read_broker_option(config, key, value))
+        .or_else(|| read_bridge_option(config, key, value))
         .or_else(|| unsupported::counterpart(key).map(noted))
         .unwrap_or(OptionOutcome::Unknown)
 }
@@ -164,6 +167,20 @@ fn read_plugin_option(config: &mut ParsedConfig, key: &str, value: &str) -> Opti
     plugins.read(key, value, *per_listener, own)
 }
 
+fn read_bridge_option(config: &mut ParsedConfig, key: &str, value: &str) -> Option<OptionOutcome> {
+    if key == "connection" {
+        let place = config.place.clone();
+        config.bridges.push(Bridge { place, name: value.to_owned(), ..Bridge::default() });
+        return Some(OptionOutcome::Translated);
+    }
+    match config.bridges.last_mut() {
+        Some(bridge) => bridge.read(key, value),
+        None => Bridge::default()
+            .read(key, value)
+            .map(|_| noted("it has no effect, as in Mosquitto: there is no `connection` line above")),
+    }
+}
+
 /// Options of the whole broker.
 fn read_broker_option(config: &mut ParsedConfig, key: &str, value: &str) -> Option<OptionOutcome> {
     let number = value.parse::<u64>().ok();
@@ -280,10 +297,6 @@ const NUMBERS: &[&str] = &[
     "global_max_clients",
     "sys_interval",
 ];
-
-pub(super) fn is_true(value: &str) -> bool {
-    matches!(value, "true" | "1")
-}
 
 /// An MQTT version by its protocol level.
 fn version(level: &str) -> Option<&'static str> {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::bridge::Bridge;
 use super::listener::{Listener, Security};
 use super::output_text::absolute;
 use super::plugins::Plugins;
@@ -12,6 +13,8 @@ pub(super) struct StateFile {
     pub(super) is_persistent: bool,
     pub(super) folder: Option<String>,
     pub(super) name: Option<String>,
+    /// It is imported, too.
+    pub(super) is_imported: bool,
 }
 
 /// The parsed configuration.
@@ -22,6 +25,8 @@ pub(super) struct ParsedConfig {
     pub(super) per_listener: bool,
     pub(super) common: Security,
     pub(super) plugins: Plugins,
+    /// Options of bridges belong to the last one.
+    pub(super) bridges: Vec<Bridge>,
     /// Our keys that are not specific to a listener, with values as TOML.
     pub(super) keys: Vec<(&'static str, String)>,
     pub(super) state: StateFile,
@@ -36,8 +41,6 @@ pub(super) struct ParsedConfig {
     /// The current line, as FILE:NUMBER.
     pub(super) place: String,
     pub(super) included: usize,
-    /// Whether the lines belong to a bridge.
-    pub(super) in_bridge: bool,
 }
 
 impl ParsedConfig {

@@ -9,6 +9,28 @@ use std::path::{Path, PathBuf};
 
 use crate::config::Config;
 
+/// Mode of a file that everybody in the group may read, and of one with a secret.
+const MODE: u32 = 0o640;
+const SECRET_MODE: u32 = 0o600;
+
+/// A file to write.
+pub(super) struct NewFile {
+    pub(super) name: String,
+    pub(super) text: String,
+    /// Only its owner can read it, and it is not printed.
+    pub(super) is_secret: bool,
+}
+
+impl NewFile {
+    pub(super) fn new(name: impl Into<String>, text: String) -> NewFile {
+        NewFile { name: name.into(), text, is_secret: false }
+    }
+
+    pub(super) fn secret(name: String, text: String) -> NewFile {
+        NewFile { is_secret: true, ..NewFile::new(name, text) }
+    }
+}
+
 /// A staging directory, which is removed when this is dropped.
 pub(super) struct Staging {
     folder: PathBuf,
@@ -21,7 +43,7 @@ impl Staging {
     ///
     /// # Errors
     /// They cannot be written.
-    pub(super) fn write(parent: &Path, files: &[(String, String)]) -> Result<Staging, String> {
+    pub(super) fn write(parent: &Path, files: &[NewFile]) -> Result<Staging, String> {
         let missing = parent.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists());
         let mut created: Vec<PathBuf> = missing.map(Path::to_owned).collect();
         created.reverse();
@@ -30,9 +52,10 @@ impl Staging {
         let staging = Staging { folder, created };
         fs::create_dir_all(parent).map_err(|error| failed(parent, error))?;
         DirBuilder::new().mode(0o700).create(&staging.folder).map_err(|error| failed(&staging.folder, error))?;
-        for (name, text) in files {
+        for NewFile { name, text, is_secret } in files {
             let path = staging.folder.join(name);
-            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o640).open(&path);
+            let mode = if *is_secret { SECRET_MODE } else { MODE };
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path);
             let written = file.as_mut().map(|file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()));
             written
                 .map_err(|error| io::Error::other(error.to_string()))
@@ -58,9 +81,9 @@ impl Staging {
     ///
     /// # Errors
     /// A file cannot be moved.
-    pub(super) fn move_to(mut self, files: &[(String, String)], to: &Path) -> Result<(), String> {
+    pub(super) fn move_to(mut self, files: &[NewFile], to: &Path) -> Result<(), String> {
         self.created.clear();
-        for (name, _) in files {
+        for NewFile { name, .. } in files {
             let path = to.join(name);
             fs::rename(self.folder.join(name), &path)
                 .map_err(|error| format!("{} cannot be written: {error}", path.display()))?;

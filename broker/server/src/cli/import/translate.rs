@@ -1,32 +1,32 @@
 //! Converts a parsed mosquitto.conf to our files.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use tautwire_access::import::mosquitto_acl;
-use tautwire_mosquitto::MountPoints;
+use tautwire_mosquitto::{BridgeSessions, MountPoints};
 
+use super::authorities::authority_files;
 use super::listener::{CLOSED_RULES, Listener, NO_USERS, ReferencedFiles};
 use super::mosquitto::text;
 use super::output_text::{absolute, quoted, relative_to};
 use super::parsed_config::ParsedConfig;
+use super::staging::NewFile;
 use crate::certificates;
 
 /// Name of the configuration file.
 pub(super) const CONFIGURATION: &str = "tautwire.toml";
-/// Maximum number of files of `capath`.
-const AUTHORITIES_MAX: usize = 1_024;
 
 /// A converted configuration.
 pub(super) struct Imported {
-    /// The files with their names, the configuration first.
-    pub(super) files: Vec<(String, String)>,
+    /// The configuration first.
+    pub(super) files: Vec<NewFile>,
     /// Options without an exact counterpart, in the order of the lines.
     pub(super) notes: Vec<String>,
     /// The path of Mosquitto's state, if it is persistent.
     pub(super) database: Option<PathBuf>,
     pub(super) mount_points: MountPoints,
+    pub(super) bridge_sessions: BridgeSessions,
 }
 
 /// Access rules of one or more listeners.
@@ -57,6 +57,7 @@ impl ParsedConfig {
     pub(super) fn translate(mut self, file: &Path, data: Option<&Path>) -> Result<Imported, Vec<String>> {
         let folder = file.parent().unwrap_or(Path::new("")).to_owned();
         let database = self.state.path(&folder);
+        self.state.is_imported = data.is_some();
         match (data, &database) {
             (Some(data), _) => self.set("data.path", quoted(&absolute(data.to_owned()).display().to_string())),
             (None, Some(database)) => self.notes.push(format!(
@@ -77,7 +78,7 @@ impl ParsedConfig {
         if let Some(level) = self.log_level {
             self.set("log.level", quoted(&level.as_str().to_ascii_lowercase()));
         }
-        let rules = self.rules(&listeners, &folder).map_err(|error| vec![error])?;
+        let mut rules = self.rules(&listeners, &folder).map_err(|error| vec![error])?;
         // A file for all listeners becomes the common one.
         let is_common = |rules: &&RulesFile| listeners.iter().all(|listener| rules.apply_to(listener));
         let common_rules = rules.iter().find(is_common).map(|rules| rules.name.clone());
@@ -108,15 +109,18 @@ impl ParsedConfig {
                 Err(why) => self.refusals.push(format!("{}: {why}", file.display())),
             }
         }
+        let bridge_rules = rules.iter_mut().find(|rules| common_rules.as_ref() == Some(&rules.name));
+        let bridge_sessions =
+            self.write_bridges(&folder, &mut configuration, &mut files, bridge_rules.map(|rules| &mut rules.text));
         if !self.refusals.is_empty() {
             return Err(self.refusals);
         }
         if listeners.iter().any(|listener| listener.is_closed(is_local)) {
-            files.push((NO_USERS.to_owned(), String::new()));
+            files.push(NewFile::new(NO_USERS, String::new()));
         }
-        files.extend(rules.into_iter().map(|rules| (rules.name, rules.text)));
-        files.insert(0, (CONFIGURATION.to_owned(), configuration));
-        Ok(Imported { files, notes: self.notes, database, mount_points })
+        files.extend(rules.into_iter().map(|rules| NewFile::new(rules.name, rules.text)));
+        files.insert(0, NewFile::new(CONFIGURATION, configuration));
+        Ok(Imported { files, notes: self.notes, database, mount_points, bridge_sessions })
     }
 
     /// Returns the listeners with their security settings.
@@ -209,10 +213,11 @@ impl ParsedConfig {
     /// Adds a file with the certificate and its chain to `files` and returns its name; `None` if the certificate can be used unchanged.
     ///
     /// OpenSSL completes the chain from `cafile` if `certfile` contains only the certificate.
-    fn chain(&mut self, listener: &Listener, folder: &Path, files: &mut Vec<(String, String)>) -> Option<String> {
+    fn chain(&mut self, listener: &Listener, folder: &Path, files: &mut Vec<NewFile>) -> Option<String> {
         let own = relative_to(folder, listener.certificate.as_ref()?);
         let authorities = listener.authorities.iter().map(|file| relative_to(folder, file));
-        let authorities: Vec<PathBuf> = authorities.chain(self.authority_files(listener, folder)).collect();
+        let authorities: Vec<PathBuf> =
+            authorities.chain(authority_files(listener.authority_folder.as_deref(), folder)).collect();
         let own_pem = text(&own).ok()?;
         let mut known = String::new();
         for path in authorities {
@@ -228,8 +233,8 @@ impl ParsedConfig {
              certificate and its chain to it, or set tls.certificate to a file that contains both",
             own.display()
         ));
-        if !files.iter().any(|(known, _)| *known == name) {
-            files.push((name.clone(), chain));
+        if !files.iter().any(|file| file.name == name) {
+            files.push(NewFile::new(&*name, chain));
         }
         Some(name)
     }
@@ -237,25 +242,12 @@ impl ParsedConfig {
     /// The certificate authorities of clients.
     fn client_authorities(&mut self, listener: &Listener, folder: &Path) -> Vec<String> {
         let shown = |path: PathBuf| path.display().to_string();
-        listener.authorities.iter().cloned().chain(self.authority_files(listener, folder).map(shown)).collect()
-    }
-
-    /// The files of `capath`, found like OpenSSL does: by the hash of the name.
-    fn authority_files(&self, listener: &Listener, folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-        let path = listener.authority_folder.as_ref().map(|path| relative_to(folder, path));
-        let entries = path.and_then(|path| fs::read_dir(path).ok()).into_iter().flatten();
-        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-        let is_hash = |path: &PathBuf| {
-            let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.split_once('.'));
-            name.is_some_and(|(hash, number)| {
-                hash.len() == 8
-                    && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
-                    && number.bytes().all(|byte| byte.is_ascii_digit())
-            })
-        };
-        let mut found: Vec<PathBuf> = paths.filter(is_hash).take(AUTHORITIES_MAX).collect();
-        found.sort();
-        found.into_iter()
+        listener
+            .authorities
+            .iter()
+            .cloned()
+            .chain(authority_files(listener.authority_folder.as_deref(), folder).map(shown))
+            .collect()
     }
 
     /// Sets the allowed origins, which are common to all listeners here: those that each listener allows.

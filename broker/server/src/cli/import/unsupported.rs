@@ -1,37 +1,5 @@
 //! Options without a counterpart, with the reason and the consequence.
 
-/// Note about bridges.
-pub(super) const NO_BRIDGES: &str = "bridges are not supported, so no messages are exchanged with that broker; see docs/guides/from-mosquitto.md#bridges";
-
-/// Options of bridges: those that begin with `bridge_`, and these.
-const BRIDGE_OPTIONS: &[&str] = &[
-    "address",
-    "addresses",
-    "cleansession",
-    "clientid",
-    "connection",
-    "idle_timeout",
-    "keepalive_interval",
-    "local_cleansession",
-    "local_clientid",
-    "local_password",
-    "local_username",
-    "notification_topic",
-    "notifications",
-    "notifications_local_only",
-    "password",
-    "remote_clientid",
-    "remote_password",
-    "remote_username",
-    "restart_timeout",
-    "round_robin",
-    "start_type",
-    "threshold",
-    "topic",
-    "try_private",
-    "username",
-];
-
 /// The reason why an option has no counterpart, and the consequence.
 pub(super) fn counterpart(key: &str) -> Option<&'static str> {
     Some(match key {
@@ -69,7 +37,6 @@ pub(super) fn counterpart(key: &str) -> Option<&'static str> {
         }
         "enable_control_api" => "there are no topics below $CONTROL; use the admin API instead (admin.listen)",
         "max_log_entries" | "retry_interval" => "an option of older versions; it has no effect in Mosquitto 2 either",
-        key if key.starts_with("bridge_") || BRIDGE_OPTIONS.contains(&key) => NO_BRIDGES,
         _ => return None,
     })
 }
