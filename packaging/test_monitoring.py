@@ -59,11 +59,15 @@ class Monitoring(WithProject):
     def broker(self) -> str:
         """Starts a broker, and yields the address of its admin API."""
         (self.project / "token").write_text(TOKEN)
+        # Nothing listens there, but a bridge that is not connected has all metrics.
+        (self.project / "tautwire.toml").write_text(
+            '[[bridge]]\nname = "cloud"\naddresses = ["mqtt://127.0.0.1:1"]\nrules = [{ filter = "#", direction = "out" }]\n'
+        )
         self.run_in(BROKER, "cert", "--dir", "tls")
         settings = ["admin.listen=127.0.0.1:0", "admin.token_file=token", "data.path=data", "tls.certificate=tls/server.pem", "tls.key=tls/server.key"]
-        process = self.started(
-            BROKER, "serve", "--listen", "127.0.0.1:0", "--listen", "mqtts://127.0.0.1:0", *(part for setting in settings for part in ["--set", setting])
-        )
+        listeners = ["--listen", "127.0.0.1:0", "--listen", "mqtts://127.0.0.1:0"]
+        options = [*listeners, *(part for setting in settings for part in ["--set", setting])]
+        process = self.started(BROKER, "serve", "--config", "tautwire.toml", *options)
         for line in process.stdout:
             if line.startswith("listening on http://"):
                 return line.removeprefix("listening on http://").strip()

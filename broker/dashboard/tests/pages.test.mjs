@@ -390,6 +390,47 @@ onPage("listeners show their certificates, the first to expire on top", "#/liste
   assert.deepEqual(await findings(page), []);
 });
 
+onPage("bridges show their state, rates and errors, and are paused, resumed and tested", "#/bridges", {}, async ({ page, server }) => {
+  const row = (name) => page.getByRole("table", { name: "Bridges" }).getByRole("row", { name: new RegExp(`^${name} `) });
+  await row("plant").getByText("cannot connect to the server").waitFor();
+  assert.match(await row("cloud").innerText(), /connected\s+mqtts:\/\/mqtt\.example\.com:8883/);
+  assert.deepEqual(await findings(page), []);
+  await page.getByRole("button", { name: "Refresh" }).click();
+  await row("cloud").getByText(/^[1-9][\d,.]*\/s$/).waitFor();
+  await page.getByRole("button", { name: "Test cloud" }).click();
+  await page.getByText("mqtts://backup.example.com:8883 accepts the bridge.").waitFor();
+  await page.getByRole("button", { name: "Test plant" }).click();
+  await page.getByText(/^mqtt:\/\/192\.0\.2\.7:1883: cannot connect/).waitFor();
+  await page.getByRole("button", { name: "Resume north" }).click();
+  await page.getByRole("button", { name: "Pause north" }).waitFor();
+  await page.getByRole("button", { name: "Pause cloud" }).click();
+  await page.getByRole("dialog", { name: "Pause cloud?" }).getByRole("button", { name: "Pause" }).click();
+  await page.getByRole("button", { name: "Resume cloud" }).waitFor();
+  assert.ok(server.asked.includes("POST /v1/bridges/cloud/pause") && server.asked.includes("POST /v1/bridges/north/resume"));
+  assert.deepEqual(await findings(page), []);
+});
+
+onPage("a bridge shows its rules, and which a broker has refused", "#/bridges/cloud", {}, async ({ page }) => {
+  const rules = page.getByRole("table", { name: "Rules" }).getByRole("row");
+  assert.match(await rules.nth(1).innerText(), /power\/#\s+out\s+1\s+–\s+copy\/\s+keep\s+100\/s\s+accepted/);
+  assert.match(await rules.nth(2).innerText(), /silence\s+both\s+0.*the other broker: Not authorized/s);
+  await page.getByRole("link", { name: "bridge/cloud" }).waitFor();
+  assert.deepEqual(await findings(page), []);
+});
+
+onPage("a read-only user sees no commands for bridges", "#/bridges", { token: null }, async ({ page }) => {
+  await logIn(page, READER);
+  await page.getByRole("link", { name: "cloud" }).waitFor();
+  assert.equal(await page.getByRole("button", { name: /Pause|Resume|Test/ }).count(), 0);
+});
+
+onPage("a broker without bridges says how to add one", "#/bridges", { token: null }, async ({ page, server }) => {
+  server.state.bridges = [];
+  await logIn(page, ADMINISTRATOR);
+  await page.getByText("There are no bridges.").waitFor();
+  assert.deepEqual(await findings(page), []);
+});
+
 onPage("the configuration is compared and reloaded", "#/config", {}, async ({ page, server }) => {
   await page.getByText("sys.interval_s", { exact: true }).waitFor();
   await page.getByText("maximum_packet_size = 16777216").waitFor();
@@ -441,7 +482,7 @@ onPage("a broker without a cluster says how to form one", "#/cluster", { token: 
   assert.deepEqual(await findings(page), []);
 });
 
-const PAGES = ["overview", "clients", "clients/meter-00001", "why", "topics", "tap", "contracts", "contracts/power", "rules", "bans", "listeners", "cluster", "config"];
+const PAGES = ["overview", "clients", "clients/meter-00001", "why", "topics", "tap", "contracts", "contracts/power", "rules", "bans", "listeners", "bridges", "bridges/cloud", "cluster", "config"];
 
 for (const [title, options] of [
   ["in the dark", { dark: true }],

@@ -118,6 +118,7 @@ test("the pages with a real broker", { skip: BINARY === undefined && "set TAUTWI
       ["listeners", null, () => page.getByRole("cell", { name: `127.0.0.1:${broker.port}` }).waitFor()],
       ["config", null, async () => (await shows("No changes: the files match the current configuration."), await shows("maximum_packet_size = "))],
       ["bans", null, () => shows("There are no bans.")],
+      ["bridges", "/v1/bridges", () => shows("There are no bridges.")],
       ["cluster", null, async () => (tab.allow(/status of 404/), await shows("This broker is not in a cluster."))],
     ];
     for (const [at, needs, look] of steps) {

@@ -45,6 +45,91 @@ export interface Schemas {
     until_unix_s: number | null;
     reason: string;
   };
+  Bridges: {
+    bridges: Schemas["Bridge"][];
+  };
+  Bridge: {
+    name: string;
+    state: "connecting" | "connected" | "paused" | "idle" | "standby" | "stopped";
+    since_unix_s: number;
+    address: string | null;
+    addresses: string[];
+    protocol: "5.0" | "3.1.1";
+    start: "automatic" | "lazy" | "scheduled";
+    client_id: string;
+    session: string;
+    mount_point: string | null;
+    error: Schemas["BridgeError"] | null;
+    next_attempt_unix_s: number | null;
+    connections: number;
+    failures: number;
+    messages_out: number;
+    messages_in: number;
+    refused_out: number;
+    refused_in: number;
+    looped: number;
+    unmatched: number;
+    unmappable: number;
+    rate_pauses: number;
+    queued_messages: number | null;
+    queued_bytes: number | null;
+    dropped_messages: number | null;
+  };
+  BridgeDetail: {
+    name: string;
+    state: "connecting" | "connected" | "paused" | "idle" | "standby" | "stopped";
+    since_unix_s: number;
+    address: string | null;
+    addresses: string[];
+    protocol: "5.0" | "3.1.1";
+    start: "automatic" | "lazy" | "scheduled";
+    client_id: string;
+    session: string;
+    mount_point: string | null;
+    error: Schemas["BridgeError"] | null;
+    next_attempt_unix_s: number | null;
+    connections: number;
+    failures: number;
+    messages_out: number;
+    messages_in: number;
+    refused_out: number;
+    refused_in: number;
+    looped: number;
+    unmatched: number;
+    unmappable: number;
+    rate_pauses: number;
+    queued_messages: number | null;
+    queued_bytes: number | null;
+    dropped_messages: number | null;
+    rules: Schemas["BridgeRule"][];
+  };
+  BridgeRule: {
+    filter: string;
+    direction: "in" | "out" | "both";
+    qos: number;
+    local_prefix: string;
+    remote_prefix: string;
+    retain: "keep" | "clear";
+    rate: number | null;
+    refused: Schemas["BridgeRefusal"] | null;
+  };
+  BridgeRefusal: {
+    by: "local" | "remote";
+    reason_code: number;
+    reason: string;
+  };
+  BridgeError: {
+    code: string;
+    message: string;
+  };
+  BridgeTest: {
+    addresses: Schemas["BridgeTestResult"][];
+  };
+  BridgeTestResult: {
+    address: string;
+    accepted: boolean;
+    error: Schemas["BridgeError"] | null;
+  };
   Bans: {
     bans: Schemas["Ban"][];
   };
@@ -505,6 +590,11 @@ export interface Requests {
   "GET /v1/bans": { path: undefined; query: undefined; body: undefined; answer: Schemas["Bans"] };
   "POST /v1/bans": { path: undefined; query: undefined; body: Schemas["BanRequest"]; answer: Record<string, unknown> };
   "DELETE /v1/bans": { path: undefined; query: undefined; body: Schemas["BanRequest"]; answer: undefined };
+  "GET /v1/bridges": { path: undefined; query: undefined; body: undefined; answer: Schemas["Bridges"] };
+  "GET /v1/bridges/{bridge}": { path: { bridge: string }; query: undefined; body: undefined; answer: Schemas["BridgeDetail"] };
+  "POST /v1/bridges/{bridge}/pause": { path: { bridge: string }; query: undefined; body: undefined; answer: undefined };
+  "POST /v1/bridges/{bridge}/resume": { path: { bridge: string }; query: undefined; body: undefined; answer: undefined };
+  "POST /v1/bridges/{bridge}/test": { path: { bridge: string }; query: undefined; body: undefined; answer: Schemas["BridgeTest"] };
   "GET /v1/clients": { path: undefined; query: { search?: QueryValue; connected?: QueryValue; stale?: QueryValue; listener?: QueryValue; sort?: QueryValue; descending?: QueryValue; limit?: QueryValue; after?: QueryValue }; body: undefined; answer: Schemas["Clients"] };
   "GET /v1/clients/{client}": { path: { client: string }; query: { mount_point?: QueryValue }; body: undefined; answer: Schemas["ClientDetail"] };
   "DELETE /v1/clients/{client}/connection": { path: { client: string }; query: { mount_point?: QueryValue }; body: undefined; answer: undefined };

@@ -4,6 +4,8 @@ import type { JSX } from "preact";
 import { type Route, href } from "../router";
 import { Empty, Page } from "../ui/page";
 import { BansPage } from "./bans";
+import { BridgePage } from "./bridge";
+import { BridgesPage } from "./bridges";
 import { ClientPage } from "./client";
 import { ClientsPage } from "./clients";
 import { ClusterPage } from "./cluster";
@@ -46,6 +48,7 @@ export const SECTIONS: readonly Section[] = [
   { name: "rules", title: "Access rules", page: () => <RulesPage /> },
   { name: "bans", title: "Bans", page: () => <BansPage /> },
   { name: "listeners", title: "Listeners", page: () => <ListenersPage /> },
+  { name: "bridges", title: "Bridges", page: ({ path }) => (path[1] === undefined ? <BridgesPage /> : <BridgePage key={path[1]} name={path[1]} />) },
   { name: "cluster", title: "Cluster", page: () => <ClusterPage /> },
   { name: "config", title: "Configuration", page: () => <ConfigPage /> },
 ];

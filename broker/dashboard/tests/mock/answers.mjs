@@ -1,6 +1,7 @@
 // Responses of the admin API, by path: recorded ones, with some values changed.
 
 import { answer, body, like } from "./recorded.mjs";
+import { BRIDGE_ROUTES, makeBridges } from "./bridges.mjs";
 import { CLUSTER_ROUTES, makeCluster } from "./cluster.mjs";
 import { NOW_MS, detailed, disconnected, makeFleet, page, scrambled } from "./fleet.mjs";
 import { MESSAGE_ROUTES, makeRetained } from "./messages.mjs";
@@ -15,6 +16,7 @@ export function makeState() {
     bans: body("GET /v1/bans").bans.map((ban) => like(ban, { until_unix_s: Math.floor(NOW_MS / 1_000) + 86_400 })),
     retained: makeRetained(),
     overviews: 0,
+    bridges: makeBridges(),
     cluster: makeCluster(),
     isDiffWrong: false,
     reloads: 0,
@@ -37,6 +39,7 @@ export const ROUTES = [
   ["POST", /^\/v1\/bans$/, ban, "operate"],
   ["DELETE", /^\/v1\/bans$/, lift, "operate"],
   ["GET", /^\/v1\/listeners$/, (state) => listeners(state)],
+  ...BRIDGE_ROUTES,
   ...CLUSTER_ROUTES,
   ...MESSAGE_ROUTES,
   ...SETTING_ROUTES,

@@ -2,7 +2,7 @@
 
 import { readFile } from "node:fs/promises";
 import { clusterAnswers } from "./cluster.mjs";
-import { Scenario, TOKEN, until } from "./scenario.mjs";
+import { Scenario, SENT, TOKEN, until } from "./scenario.mjs";
 
 export const RECORDED = new URL("../recorded/answers.json", import.meta.url);
 export const RECORDED_CLUSTER = new URL("../recorded/cluster.json", import.meta.url);
@@ -39,6 +39,16 @@ const REQUESTS = [
   ["DELETE", "/v1/retained?filter=power/3/kwh"],
 ];
 
+/** The requests after the bridges of the scenario have started. */
+const BRIDGE_REQUESTS = [
+  ["GET", "/v1/bridges"],
+  ["GET", "/v1/bridges/cloud"],
+  ["GET", "/v1/bridges/nothing"],
+  ["POST", "/v1/bridges/cloud/test"],
+  ["POST", "/v1/bridges/plant/test"],
+  ["POST", "/v1/bridges/cloud/pause"],
+];
+
 /** Runs the scenario and returns the responses, by method and path. */
 export async function record() {
   const scenario = await Scenario.start();
@@ -62,6 +72,9 @@ export async function record() {
     await scenario.configure("");
     await ask("GET", "/v1/config/diff", undefined, "/v1/config/diff (same)");
     await ask("POST", "/v1/config/reload");
+    // One has been removed.
+    await scenario.bridge(SENT.retained - 1);
+    for (const [method, path] of BRIDGE_REQUESTS) await ask(method, path);
     return answers;
   } finally {
     await scenario.stop();
@@ -90,7 +103,7 @@ function normalised(value, folder, key = "") {
   }
   if (typeof value !== "number") return value;
   if (/_ms$/.test(key) && value > 1e12) return RECORDED_MS;
-  if (key === "until_unix_s") return RECORDED_MS / 1_000;
+  if (/_unix_s$/.test(key)) return RECORDED_MS / 1_000;
   return MEASURED.test(key) ? 4_096 : value;
 }
 

@@ -66,6 +66,8 @@ export class Scenario {
   #folder;
   #child;
   #clients = [];
+  /** The tables of bridges. */
+  #bridges = "";
 
   static async start({ memory = false } = {}) {
     const scenario = new Scenario();
@@ -104,6 +106,7 @@ export class Scenario {
       `[acl]\nfile = "${at("access.toml")}"`,
       `[limits]\nsession_queue_messages = ${SENT.queue}\nslow_consumer = "drop_new"`,
       '[metrics]\ntopics = ["power/+/kwh", "slow/#"]',
+      this.#bridges,
     ];
     await writeFile(at("tautwire.toml"), `${lines.join("\n\n")}\n`);
   }
@@ -180,6 +183,19 @@ export class Scenario {
     await until(async () => (await this.ask("GET", "/v1/clients/away")).body.connected === false, "away leaves");
     await this.publish("away/1", "for later");
     await this.ask("POST", "/v1/bans", { network: "198.51.100.0/24", seconds: 86_400, reason: "a flood of connections" });
+  }
+
+  /** Starts a bridge from the broker to itself, and one to an address where nothing listens; `retained`: the messages that are forwarded first. */
+  async bridge(retained) {
+    const table = (name, port, rules) => `[[bridge]]\nname = "${name}"\naddresses = ["mqtt://127.0.0.1:${port}"]\nclient_id = "${name}"\nretry_min_s = 3600\nretry_max_s = 3600\nrules = [${rules}]`;
+    const out = '{ filter = "power/#", direction = "out", remote_prefix = "copy/", rate = 100 }';
+    const quiet = '{ filter = "silence", direction = "both", qos = 0 }';
+    this.#bridges = `${table("cloud", this.port, `${out}, ${quiet}`)}\n\n${table("plant", 1, quiet)}`;
+    await this.configure("");
+    assert.equal((await this.ask("POST", "/v1/config/reload")).status, 200);
+    const isDone = ({ name, state, failures, messages_out: out, queued_messages: queued }) =>
+      name === "cloud" ? state === "connected" && out === retained && queued === 0 : failures === 1;
+    await until(async () => (await this.ask("GET", "/v1/bridges")).body.bridges.every(isDone), "both bridges have tried to connect");
   }
 
   async stop() {

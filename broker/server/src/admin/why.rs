@@ -15,6 +15,7 @@ use super::clients::{ClientSelector, drop_event};
 use super::query::{Query, bad_request};
 use super::request_context::RequestContext;
 use super::response::{Response, ok};
+use crate::bridges::{BridgePlan, BridgeStatus};
 use crate::fields::Fields;
 use crate::time::UtcTime;
 
@@ -35,6 +36,9 @@ pub(super) fn answer(call: &mut RequestContext<'_, '_>) -> Result<Response, Resp
     {
         outcome = DeliveryOutcome::DoesNotArrive;
         findings.insert(0, banned("publisher_banned", split_session_name(&publisher).1));
+    }
+    if let Some((plan, status)) = call.admin.reloader.bridges().find_by_session(&name) {
+        findings.push(bridge(&plan, &status));
     }
     if call.admin.reloader.node().is_some_and(|node| node.is_draining()) {
         findings.push(FindingText {
@@ -104,6 +108,18 @@ fn banned(code: &'static str, client_id: &str) -> FindingText {
         code,
         text: format!("the client {client_id:?} or its user is banned, so the broker refuses its connections"),
         remedy: "`tautwire bans list` shows the bans, `tautwire bans delete` removes one",
+    }
+}
+
+/// The message goes on to another broker, which is beyond what this one can explain.
+fn bridge(plan: &BridgePlan, status: &BridgeStatus) -> FindingText {
+    let address = status.address.as_deref().or_else(|| plan.servers.first().map(|server| server.address.as_str()));
+    let (state, address) = (status.state.name(), address.unwrap_or_default());
+    let error = status.error.as_ref().map(|(_, message)| format!(": {message}")).unwrap_or_default();
+    FindingText {
+        code: "bridge",
+        text: format!("the client is the bridge {:?} to {address}, which is {state}{error}", &*plan.name),
+        remedy: "`tautwire bridges show` lists its rules and counters, `tautwire bridges test` tries its addresses; the other broker knows what happens there",
     }
 }
 

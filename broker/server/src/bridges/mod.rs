@@ -117,6 +117,13 @@ impl Bridges {
         self.running().get(name).map(|bridge| (bridge.plan.clone(), bridge.shared.status()))
     }
 
+    /// The bridge of a session of this broker, with its status; `None` if no bridge has that session.
+    pub(crate) fn find_by_session(&self, name: &str) -> Option<(Arc<BridgePlan>, BridgeStatus)> {
+        let running = self.running();
+        let bridge = running.values().find(|bridge| bridge.plan.session_name() == name)?;
+        Some((bridge.plan.clone(), bridge.shared.status()))
+    }
+
     /// Disconnects a bridge until it is resumed, or the broker starts again. Returns whether there is one of that name.
     pub(crate) fn pause(&self, name: &str) -> bool {
         self.command(name, Command::Pause)

@@ -166,9 +166,9 @@ impl Runner {
         let pause =
             if connected.is_zero() && self.next_address > 0 { Duration::ZERO } else { self.backoff.next(connected) };
         log::warn!(bridge = &*self.plan.name, address = to, code = end.code(); "the bridge is not connected: {end}");
+        // Failures in a row are one state: it began when the bridge was connected last.
+        self.set_state(BridgeState::Connecting);
         self.shared.update(|status| {
-            status.state = BridgeState::Connecting;
-            status.since_unix_s = since_epoch().as_secs();
             status.error = Some((end.code(), end.to_string()));
             status.failures += 1;
             status.next_attempt_unix_s = Some(since_epoch().saturating_add(pause).as_secs());
@@ -206,6 +206,7 @@ impl Runner {
             if status.state != state {
                 status.state = state;
                 status.since_unix_s = since_epoch().as_secs();
+                status.next_attempt_unix_s = None;
             }
         });
     }

@@ -1,5 +1,6 @@
 //! `tautwire doctor`: checks the machine and the configuration for problems, and suggests fixes.
 
+mod bridges;
 mod disk;
 mod files;
 mod sessions;
@@ -9,10 +10,13 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use super::arguments::{Arguments, Command, OptionGroup, OptionSpec, flag};
+use super::contract::http::AdminClient;
 use super::serve::{CONFIG_OPTIONS, configuration_failure, prepare, source_of};
 use super::{CommandExit, Exit, print};
 use crate::config::{Config, Warning};
 use crate::fields::Fields;
+use crate::json::Value;
+use crate::time::since_epoch;
 
 const JSON: OptionSpec = flag(None, "json", "Print a JSON object.");
 
@@ -21,8 +25,8 @@ pub(crate) static COMMAND: Command = Command {
     usage: &["[--config FILE] [--listen ADDRESS]… [--threads N] [--memory] [--set KEY=VALUE]… [--json]"],
     about: "Checks the machine for a broker with this configuration: open files, the accept backlog, socket buffers, memory, the disk and its\n\
             sync latency, the clock, certificates, problematic settings. If the broker runs with an admin API and a token file, it also lists\n\
-            stale sessions, whose clients stay offline while messages are queued. To measure the disk, it writes a file of 4 KiB in the\n\
-            data directory and removes it. Run it as the user of the broker.",
+            stale sessions, whose clients stay offline while messages are queued, and problems of bridges. To measure the disk, it writes\n\
+            a file of 4 KiB in the data directory and removes it. Run it as the user of the broker.",
     groups: &[
         OptionGroup { title: "Options", options: CONFIG_OPTIONS },
         OptionGroup { title: "Output", options: &[JSON] },
@@ -105,7 +109,10 @@ fn findings(config: &Config) -> Result<Vec<CheckResult>, CommandExit> {
     findings.extend(disk::all(config));
     findings.extend(files::certificates(config, &prepared));
     findings.extend(files::secrets(config));
-    findings.extend(sessions::stale_sessions(config));
+    if let Some(admin) = running_broker(config) {
+        findings.extend(sessions::stale_sessions(&admin));
+        findings.extend(bridges::all(&admin, since_epoch().as_secs()));
+    }
     findings.extend(files::contracts(config, &prepared));
     for Warning { text, fix } in config.advice() {
         // Report each fix only once.
@@ -114,6 +121,22 @@ fn findings(config: &Config) -> Result<Vec<CheckResult>, CommandExit> {
         }
     }
     Ok(findings)
+}
+
+/// The admin API of the broker with this configuration; `None` if it is off or inaccessible. The broker need not run.
+fn running_broker(config: &Config) -> Option<AdminClient> {
+    let address = config.admin.listen.0?;
+    let token_file = config.admin.token_file.get()?;
+    let ca = config.admin.certificate.iter().next().filter(|_| address.is_tls);
+    AdminClient::open(&address.to_string(), token_file, ca).ok()
+}
+
+/// A number in a response of the admin API; 0 if there is none.
+fn number(value: &Value, name: &str) -> u64 {
+    match value.get(name) {
+        Some(Value::Number(number)) => number.parse().unwrap_or(0),
+        _ => 0,
+    }
 }
 
 fn to_text(findings: &[CheckResult]) -> String {

@@ -2,32 +2,21 @@
 
 use super::super::contract::http::AdminClient;
 use super::super::data::grouped::{grouped, grouped_count};
-use super::CheckResult;
-use crate::config::Config;
+use super::{CheckResult, number};
 use crate::json::{self, Value};
 use crate::time::UtcTime;
 
 /// Maximum number of listed sessions.
 const NAMED_MAX: usize = 5;
 
-/// Checks the sessions of the broker with this configuration; `None` if it does not run here, or its admin API is off or inaccessible.
-pub(super) fn stale_sessions(config: &Config) -> Option<CheckResult> {
-    let address = config.admin.listen.0?;
-    let token_file = config.admin.token_file.get()?;
-    let ca = config.admin.certificate.iter().next().filter(|_| address.is_tls);
-    let admin = AdminClient::open(&address.to_string(), token_file, ca).ok()?;
+/// Checks the sessions of a running broker; `None` if it does not answer.
+pub(super) fn stale_sessions(admin: &AdminClient) -> Option<CheckResult> {
     let path = format!("/v1/clients?stale=true&sort=queued_messages&descending=true&limit={NAMED_MAX}");
     let response = json::parse(&admin.get(&path).ok()?).ok()?;
     Some(check_result(&response))
 }
 
 fn check_result(response: &Value) -> CheckResult {
-    let number = |value: &Value, name: &str| -> u64 {
-        match value.get(name) {
-            Some(Value::Number(number)) => number.parse().unwrap_or(0),
-            _ => 0,
-        }
-    };
     let matched = number(response, "matched");
     if matched == 0 {
         return CheckResult::passed("sessions", "no session is stale".to_owned());

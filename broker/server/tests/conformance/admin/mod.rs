@@ -1,5 +1,6 @@
 //! The admin API over real sockets: functions, persistence, and hostile requests.
 
+mod bridges;
 mod clients;
 mod connections;
 mod contracts;
