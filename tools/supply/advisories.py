@@ -76,6 +76,7 @@ def as_json(text: str) -> dict | None:
 SOURCES = [
     Source("Cargo.lock", ["cargo", "audit", "--json"], ".", read_cargo_audit),
     Source("clients/python/Cargo.lock", ["cargo", "audit", "--json"], "clients/python", read_cargo_audit),
+    Source("connect/Cargo.lock", ["cargo", "audit", "--json"], "connect", read_cargo_audit),
     Source("broker/dashboard/package-lock.json, what is shipped", ["npm", "audit", "--json", "--omit=dev"], "broker/dashboard", read_npm_audit_of_shipped),
     Source("broker/dashboard/package-lock.json", ["npm", "audit", "--json"], "broker/dashboard", read_npm_audit),
     Source("clients/typescript/package-lock.json", ["npm", "audit", "--json"], "clients/typescript", read_npm_audit),
