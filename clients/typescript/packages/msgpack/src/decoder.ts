@@ -1,5 +1,5 @@
 import type { Extension } from "./extension.js";
-import { type Bytes, bytesOf, checkExtensions, checkOffset, checkOptionNames, limit, viewOf } from "./input.js";
+import { type Bytes, bytesOf, checkExtensions, checkOffset, limit, refuseUnknown, viewOf } from "./input.js";
 import { read, Reader } from "./reader.js";
 
 export interface DecoderOptions {
@@ -39,11 +39,6 @@ export interface DecoderOptions {
   readonly generate?: boolean | "auto" | undefined;
 }
 
-const NAMES = [
-  "int64", "maps", "binary", "strictUtf8", "timestamps", "maxDepth", "maxBytes", "maxStringBytes", "maxBinaryBytes", "maxArrayItems",
-  "maxMapEntries", "extensions", "learnShapes", "generate",
-] as const satisfies readonly (keyof DecoderOptions)[];
-
 /** A value and its encoded size. */
 export interface Decoded {
   readonly value: unknown;
@@ -61,14 +56,13 @@ export class Decoder {
 
   /** @throws MsgpackError `invalid_options`: a limit is not a number from 0 (`Infinity` is allowed), or an extension type is invalid */
   constructor(options: DecoderOptions = {}) {
-    checkOptionNames(options, NAMES);
     this.options = options;
-    this.reader = new Reader({
+    const settings = {
       int64: options.int64 ?? "safe",
-      asMap: options.maps === "map",
-      copyBinary: options.binary === "copy",
+      maps: options.maps === "map",
+      binary: options.binary === "copy",
       strictUtf8: options.strictUtf8 ?? false,
-      exact: options.timestamps === "exact",
+      timestamps: options.timestamps === "exact",
       maxDepth: limit("maxDepth", options.maxDepth, 256),
       maxBytes: limit("maxBytes", options.maxBytes, 2 ** 30),
       maxStringBytes: limit("maxStringBytes", options.maxStringBytes, Infinity),
@@ -76,9 +70,11 @@ export class Decoder {
       maxArrayItems: limit("maxArrayItems", options.maxArrayItems, Infinity),
       maxMapEntries: limit("maxMapEntries", options.maxMapEntries, Infinity),
       extensions: new Map(checkExtensions(options.extensions).map((extension) => [extension.type, extension])),
-      learn: options.learnShapes ?? true,
+      learnShapes: options.learnShapes ?? true,
       generate: options.generate ?? "auto",
-    });
+    };
+    refuseUnknown(options, settings);
+    this.reader = new Reader(settings);
   }
 
   /**

@@ -1,6 +1,6 @@
 import { invalidArgument } from "./error.js";
 import type { Extension } from "./extension.js";
-import { checkExtensions, checkOffset, checkOptionNames, isUint8Array, kindOf, limit } from "./input.js";
+import { checkExtensions, checkOffset, isUint8Array, kindOf, limit, refuseUnknown } from "./input.js";
 import { encode, encodeInto, Writer } from "./writer.js";
 
 export interface EncoderOptions {
@@ -23,8 +23,6 @@ export interface EncoderOptions {
    */
   readonly generate?: boolean | "auto" | undefined;
 }
-
-const NAMES = ["float32", "maxDepth", "maxBytes", "extensions", "learnShapes", "generate"] as const satisfies readonly (keyof EncoderOptions)[];
 
 /**
  * Encodes values to MessagePack, in the shortest form. Reuse an instance: it learns the shapes of your objects.
@@ -55,16 +53,17 @@ export class Encoder {
 
   /** @throws MsgpackError `invalid_options`: a limit is not a number from 0 (`Infinity` is allowed), or an extension type is invalid */
   constructor(options: EncoderOptions = {}) {
-    checkOptionNames(options, NAMES);
     this.options = options;
-    this.writer = new Writer({
+    const settings = {
       float32: options.float32 === "exact",
       maxDepth: limit("maxDepth", options.maxDepth, 256),
       maxBytes: limit("maxBytes", options.maxBytes, 2 ** 30),
       extensions: checkExtensions(options.extensions),
-      learn: options.learnShapes ?? true,
+      learnShapes: options.learnShapes ?? true,
       generate: options.generate ?? "auto",
-    });
+    };
+    refuseUnknown(options, settings);
+    this.writer = new Writer(settings);
   }
 
   /**

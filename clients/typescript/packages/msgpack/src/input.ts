@@ -34,24 +34,27 @@ export function kindOf(v: unknown): string {
   return v === null ? "null" : Array.isArray(v) ? "an array" : v === undefined ? "undefined" : `of type ${typeof v}`;
 }
 
+/** A number, or the type of another value. */
+function shown(v: unknown): string {
+  return typeof v === "number" ? `${v}` : kindOf(v);
+}
+
 /** Checks that an offset is within `length` bytes, or at their end. */
 export function checkOffset(offset: unknown, length: number, what: string): void {
   if (typeof offset === "number" && offset % 1 === 0 && offset >= 0 && offset <= length) return;
-  invalidArgument(`the offset is ${typeof offset === "number" ? offset : kindOf(offset)}, ${what} has ${length} bytes`);
+  invalidArgument(`the offset is ${shown(offset)}, ${what} has ${length} bytes`);
 }
 
-/** Refuses unknown options: a misspelt limit would be no limit. */
-export function checkOptionNames(options: object, known: readonly string[]): void {
-  for (const [name, value] of Object.entries(options)) {
-    if (value !== undefined && !known.includes(name)) invalidOption(`there is no option ${name}; known: ${known.join(", ")}`);
-  }
+/** Refuses options that are no settings: a misspelt limit would be no limit. */
+export function refuseUnknown(options: object, settings: object): void {
+  for (const name in options) if (!(name in settings)) invalidOption(`there is no option ${name}`);
 }
 
 /** Returns a limit, or its default. Infinity is allowed, NaN is not. */
 export function limit(name: string, given: unknown, otherwise: number): number {
   if (given === undefined) return otherwise;
   if (typeof given === "number" && given >= 0) return given;
-  return invalidOption(`${name} is ${typeof given === "number" ? given : kindOf(given)}, not a number from 0`);
+  return invalidOption(`${name} is ${shown(given)}, not a number from 0`);
 }
 
 export function checkExtensions(extensions: readonly Extension[] = []): readonly Extension[] {

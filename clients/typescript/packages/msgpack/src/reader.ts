@@ -45,10 +45,10 @@ type ReadShape = (r: Reader, p: number, depth: number) => Record<string, unknown
 
 export interface ReaderOptions {
   readonly int64: "safe" | "bigint" | "number";
-  readonly asMap: boolean;
-  readonly copyBinary: boolean;
+  readonly maps: boolean;
+  readonly binary: boolean;
   readonly strictUtf8: boolean;
-  readonly exact: boolean;
+  readonly timestamps: boolean;
   readonly maxDepth: number;
   readonly maxBytes: number;
   readonly maxStringBytes: number;
@@ -56,7 +56,7 @@ export interface ReaderOptions {
   readonly maxArrayItems: number;
   readonly maxMapEntries: number;
   readonly extensions: ReadonlyMap<number, Extension>;
-  readonly learn: boolean;
+  readonly learnShapes: boolean;
   readonly generate: boolean | "auto";
 }
 
@@ -84,7 +84,7 @@ export class Reader {
   readonly shapes: Shapes<ReadShape>;
 
   constructor(readonly options: ReaderOptions) {
-    this.shapes = new Shapes(options.learn);
+    this.shapes = new Shapes(options.learnShapes);
   }
 }
 
@@ -308,7 +308,7 @@ function map(r: Reader, n: number, depth: number): unknown {
   if (depth > options.maxDepth) tooDeep(r);
   if (n > options.maxMapEntries) tooLong(r, "map", n);
   if (n * 2 > end - r.at) truncated(r, r.at);
-  if (options.asMap) {
+  if (options.maps) {
     const entries = new Map<unknown, unknown>();
     for (; n > 0; n--) {
       const k = value(r, depth);
@@ -470,7 +470,7 @@ function define(o: Record<string, unknown>, k: string, v: unknown): void {
 function binary(r: Reader, n: number): Uint8Array {
   if (n > r.options.maxBinaryBytes) tooLong(r, "binary", n);
   const data = new Uint8Array(r.memory, take(r, n), n);
-  return r.options.copyBinary ? data.slice() : data;
+  return r.options.binary ? data.slice() : data;
 }
 
 function extension(r: Reader, n: number): unknown {
@@ -488,7 +488,7 @@ function timestamp(r: Reader, { buffer, byteOffset, length: n }: Uint8Array): Da
   const nanoseconds = n === 4 ? 0 : d.getUint32(0) >>> (n === 8 ? 2 : 0);
   const seconds = n === 4 ? BigInt(d.getUint32(0)) : n === 8 ? d.getBigUint64(0) & 0x3_ffff_ffffn : d.getBigInt64(4);
   if (nanoseconds >= 1e9) bad("a timestamp with a second or more of nanoseconds");
-  if (r.options.exact) return new Timestamp(seconds, nanoseconds);
+  if (r.options.timestamps) return new Timestamp(seconds, nanoseconds);
   const ms = Number(seconds) * 1000 + Math.floor(nanoseconds / 1e6);
   if (Math.abs(ms) > MAX_DATE_MS) bad('a timestamp past what a Date holds: decode with timestamps: "exact"');
   return new Date(ms);

@@ -32,7 +32,7 @@ export interface WriterOptions {
   readonly maxDepth: number;
   readonly maxBytes: number;
   readonly extensions: readonly Extension[];
-  readonly learn: boolean;
+  readonly learnShapes: boolean;
   readonly generate: boolean | "auto";
 }
 
@@ -63,7 +63,7 @@ export class Writer {
 
   constructor(readonly options: WriterOptions) {
     this.float32 = options.float32;
-    this.shapes = new Shapes<WriteShape>(options.learn);
+    this.shapes = new Shapes<WriteShape>(options.learnShapes);
   }
 }
 

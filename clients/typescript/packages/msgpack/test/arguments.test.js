@@ -25,7 +25,7 @@ test("a limit is a number from 0, or it is refused", () => {
 
 test("an unknown option is refused, because a misspelt limit would be none", () => {
   for (const each of [Encoder, Decoder, StreamDecoder]) {
-    assert.throws(() => new each({ maxBytess: 10 }), { code: "invalid_options", message: /there is no option maxBytess; known: .*maxBytes/ });
+    assert.throws(() => new each({ maxBytess: 10 }), { code: "invalid_options", message: /there is no option maxBytess/ });
   }
 });
 
