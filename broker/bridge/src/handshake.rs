@@ -28,7 +28,6 @@ pub(crate) struct RemoteLimits {
     pub(crate) packet_max_bytes: u32,
     pub(crate) maximum_qos: QoS,
     pub(crate) is_retain_available: bool,
-    pub(crate) has_subscription_ids: bool,
     pub(crate) keep_alive_s: u16,
     pub(crate) session_present: bool,
 }
@@ -45,8 +44,6 @@ impl RemoteLimits {
                 .min(settings.packet_max_bytes),
             maximum_qos: properties.maximum_qos().unwrap_or(QoS::ExactlyOnce),
             is_retain_available: properties.retain_available().unwrap_or(true),
-            has_subscription_ids: settings.version.is_v5()
-                && properties.subscription_identifier_available().unwrap_or(true),
             // A broker that needs no keep alive does not prevent the link from testing the connection.
             keep_alive_s: properties
                 .server_keep_alive()

@@ -305,16 +305,14 @@ impl Link {
         }
         match packet {
             Packet::Publish(message) => return self.forward_in(&message, now_ms),
-            Packet::PubAck(ack) => {
-                self.count_refused_out(ack.reason.is_error());
-                match self.lowered.remove(&ack.packet_id) {
-                    true => self.local.send(&translate::pubrec_of(&ack).into()),
-                    false => self.local.send(&packet),
+            Packet::PubAck(_) | Packet::PubRec(_) => {
+                self.counters.refused_out += u64::from(is_refusal(&packet));
+                match packet {
+                    Packet::PubAck(ack) if self.lowered.remove(&ack.packet_id) => {
+                        self.local.send(&translate::pubrec_of(&ack).into());
+                    }
+                    packet => self.local.send(&packet),
                 }
-            }
-            Packet::PubRec(ack) => {
-                self.count_refused_out(ack.reason.is_error());
-                self.local.send(&packet);
             }
             Packet::PubRel(_) | Packet::PubComp(_) => self.local.send(&packet),
             Packet::SubAck(ack) => self.subscribed(Side::Remote, &ack),
@@ -333,12 +331,8 @@ impl Link {
         }
         match packet {
             Packet::Publish(message) => return self.forward_out(&message, now_ms),
-            Packet::PubAck(ack) => {
-                self.counters.refused_in += u64::from(ack.reason.is_error());
-                self.acknowledge_remote(packet);
-            }
-            Packet::PubRec(ack) => {
-                self.counters.refused_in += u64::from(ack.reason.is_error());
+            Packet::PubAck(_) | Packet::PubRec(_) => {
+                self.counters.refused_in += u64::from(is_refusal(&packet));
                 self.acknowledge_remote(packet);
             }
             Packet::PubComp(_) if self.releases_pending > 0 => self.releases_pending -= 1,
@@ -468,32 +462,23 @@ impl Link {
         let settings = self.settings.clone();
         let limits = self.limits.unwrap_or_else(|| unreachable!("the remote broker was connected first"));
         let Some(rule) = settings.rules.outbound(message.properties.subscription_identifiers(), topic.as_str()) else {
-            self.counters.unmatched += 1;
-            acknowledge(&mut self.local, message.delivery);
-            return Ok(Handled::Done);
+            return Ok(self.drop_message(Side::Local, message.delivery, DropReason::Unmatched));
         };
         if self.is_rate_limited(Side::Local, rule, now_ms) {
             return Ok(Handled::Later);
         }
         if hops::append_out(hops::hops_of(&message.properties), &settings, &mut self.hops).is_err() {
-            self.counters.looped += 1;
-            acknowledge(&mut self.local, message.delivery);
-            return Ok(Handled::Done);
+            return Ok(self.drop_message(Side::Local, message.delivery, DropReason::Looped));
         }
         let compiled = &settings.rules.compiled()[rule];
         let Some(topic) = compiled.remote_topic(topic.as_str(), &mut self.topic) else {
-            self.counters.unmappable += 1;
-            acknowledge(&mut self.local, message.delivery);
-            return Ok(Handled::Done);
+            return Ok(self.drop_message(Side::Local, message.delivery, DropReason::Unmappable));
         };
         let qos = message.qos().min(compiled.rule.qos).min(limits.maximum_qos);
         let retain = message.retain && compiled.rule.keeps_retain && limits.is_retain_available;
         let change = Change { topic, qos, retain, hops: &self.hops, packet_max_bytes: limits.packet_max_bytes };
-        let is_sent = translate::publish(message, change, &mut self.remote);
-        if !is_sent {
-            self.counters.unmappable += 1;
-            acknowledge(&mut self.local, message.delivery);
-            return Ok(Handled::Done);
+        if !translate::publish(message, change, &mut self.remote) {
+            return Ok(self.drop_message(Side::Local, message.delivery, DropReason::Unmappable));
         }
         self.counters.messages_out += 1;
         match (message.delivery, qos) {
@@ -511,34 +496,37 @@ impl Link {
         let Some(topic) = message.topic else { return Err(LinkError::Unexpected(Side::Remote, "a Topic Alias")) };
         let settings = self.settings.clone();
         if hops::append_in(hops::hops_of(&message.properties), &settings, &mut self.hops).is_err() {
-            self.counters.looped += 1;
-            acknowledge(&mut self.remote, message.delivery);
-            return Ok(Handled::Done);
+            return Ok(self.drop_message(Side::Remote, message.delivery, DropReason::Looped));
         }
         let Some(rule) = settings.rules.inbound(topic.as_str()) else {
-            self.counters.unmatched += 1;
-            acknowledge(&mut self.remote, message.delivery);
-            return Ok(Handled::Done);
+            return Ok(self.drop_message(Side::Remote, message.delivery, DropReason::Unmatched));
         };
         if self.is_rate_limited(Side::Remote, rule, now_ms) {
             return Ok(Handled::Later);
         }
         let compiled = &settings.rules.compiled()[rule];
         let Some(topic) = compiled.local_topic(topic.as_str(), &mut self.topic) else {
-            self.counters.unmappable += 1;
-            acknowledge(&mut self.remote, message.delivery);
-            return Ok(Handled::Done);
+            return Ok(self.drop_message(Side::Remote, message.delivery, DropReason::Unmappable));
         };
         let retain = message.retain && compiled.rule.keeps_retain && self.has_local_retain;
         let packet_max_bytes = settings.local.packet_max_bytes;
         let change = Change { topic, qos: message.qos(), retain, hops: &self.hops, packet_max_bytes };
-        if translate::publish(message, change, &mut self.local) {
-            self.counters.messages_in += 1;
-        } else {
-            self.counters.unmappable += 1;
-            acknowledge(&mut self.remote, message.delivery);
+        if !translate::publish(message, change, &mut self.local) {
+            return Ok(self.drop_message(Side::Remote, message.delivery, DropReason::Unmappable));
         }
+        self.counters.messages_in += 1;
         Ok(Handled::Done)
+    }
+
+    /// Counts and acknowledges a message that is not forwarded.
+    fn drop_message(&mut self, from: Side, delivery: Delivery, reason: DropReason) -> Handled {
+        match reason {
+            DropReason::Unmatched => self.counters.unmatched += 1,
+            DropReason::Looped => self.counters.looped += 1,
+            DropReason::Unmappable => self.counters.unmappable += 1,
+        }
+        acknowledge(self.half_mut(from), delivery);
+        Handled::Done
     }
 
     fn is_rate_limited(&mut self, side: Side, rule: usize, now_ms: u64) -> bool {
@@ -552,10 +540,6 @@ impl Link {
     fn acknowledge_remote(&mut self, packet: Packet<'_>) {
         let version = self.remote.version;
         self.remote.send(&translate::acknowledgement(packet, version));
-    }
-
-    fn count_refused_out(&mut self, is_error: bool) {
-        self.counters.refused_out += u64::from(is_error);
     }
 
     fn maximum_qos(&self) -> QoS {
@@ -598,6 +582,26 @@ enum Handled {
     Done,
     /// The packet waits; the side is paused.
     Later,
+}
+
+/// Why a message is not forwarded.
+#[derive(Debug, Clone, Copy)]
+enum DropReason {
+    /// No rule applies to its topic.
+    Unmatched,
+    /// It has passed this broker already, or too many bridges.
+    Looped,
+    /// With the other prefix its topic is invalid, or it is too large for the receiver.
+    Unmappable,
+}
+
+/// Whether a PUBACK or PUBREC refuses its message.
+fn is_refusal(packet: &Packet<'_>) -> bool {
+    match packet {
+        Packet::PubAck(ack) => ack.reason.is_error(),
+        Packet::PubRec(ack) => ack.reason.is_error(),
+        _ => false,
+    }
 }
 
 /// The largest packet that is read from the remote broker. Before MQTT 5.0 it cannot be told, so larger ones are read and dropped.

@@ -1,8 +1,8 @@
 //! Messages and acknowledgements in the form that the other side needs.
 
 use tautwire_protocol::{
-    Delivery, Packet, Properties, Property, PropertyId, ProtocolVersion, PubAck, PubAckReason, PubRec, PubRecReason,
-    Publish, QoS, TopicName,
+    Delivery, Packet, Properties, Property, PropertyId, ProtocolVersion, PubAck, PubAckReason, PubComp, PubRec,
+    PubRecReason, PubRel, Publish, QoS, TopicName,
 };
 
 use crate::half::Half;
@@ -60,8 +60,6 @@ fn with_qos(delivery: Delivery, qos: QoS) -> Delivery {
 
 /// An acknowledgement as the version can express it: before MQTT 5.0 there is only success.
 pub(crate) fn acknowledgement<'a>(packet: Packet<'a>, version: ProtocolVersion) -> Packet<'a> {
-    use tautwire_protocol::{PubComp, PubRel};
-
     if version.is_v5() {
         return packet;
     }
